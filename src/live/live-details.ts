@@ -3,6 +3,7 @@ import type { McpSessionDetails } from '../core/sessions/live/session-state.js';
 import type { EndpointName } from '../core/calls/endpoint-name.js';
 import type { McpFinding } from '../core/handlers/doctor/diagnosis.js';
 import { tokensOfJson } from '../core/handlers/doctor/tokens.js';
+import { toolTaskOf } from '../core/handlers/decorators/task-options.js';
 import type { HandlerTable, ListedKind } from '../core/handlers/registry/handler-table.js';
 import { cut } from './live-events.js';
 import type { Payloads } from './payloads.js';
@@ -44,7 +45,7 @@ export function handlerDetails(
     endpointGuards: endpoint.guards,
     tokens: tokensOfJson(wire),
     ...(kind === 'tool' && { advice: findings().filter(({ tool }) => tool === key) }),
-    ...(entry.kind === 'tool' && entry.task && { task: entry.task.support }),
+    ...(entry.kind === 'tool' && { task: toolTaskOf(entry)?.support }),
     ...(histogram && { histogram: { bounds: BOUNDS_MS, counts: histogram } }),
   };
 }

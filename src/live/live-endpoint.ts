@@ -12,7 +12,7 @@ import { ENDPOINT_NAME, type EndpointName } from '../core/calls/endpoint-name.js
 import type { McpCall, McpSessionInfo } from '../core/calls/mcp-call.js';
 import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
 import type { McpCallHooks, McpEndpointHost, McpEndpointPlugin, McpHandlerHooks } from '../core/plugins/mcp-plugin.js';
-import { TaskHost, type TaskView } from '../core/calls/mcp-tasks.js';
+import { DivertedCalls, type DivertedClient } from '../core/calls/diverted-calls.js';
 import { logger } from '../core/calls/operator-log.js';
 import { infoOf } from '../core/calls/call-info.js';
 import { type McpHealth, McpHealthIndicator } from '../core/nodes/mcp-health.indicator.js';
@@ -274,10 +274,10 @@ export class LiveEndpoint implements McpEndpointPlugin {
       logger.log(`A call of ${cut(info.method)} was cancelled from the live page.`);
       return true;
     }
-    for (const task of this.#tasks()) {
+    for (const [{ target }, task] of this.#tasks()) {
       if (this.#taskKey(task) !== key) continue;
-      const cancelled = await this.#get(TaskHost).runner!.cancel(task.about.id);
-      if (cancelled) logger.log(`A task of the tool ${cut(task.about.tool)} was cancelled from the live page.`);
+      const cancelled = await task.cancel();
+      if (cancelled) logger.log(`A task of the tool ${cut(target!.key)} was cancelled from the live page.`);
       return cancelled;
     }
     return false;
@@ -387,24 +387,23 @@ export class LiveEndpoint implements McpEndpointPlugin {
     }
     for (const task of this.#tasks()) {
       if (rows.length === MOST_SHOWN) break;
-      rows.push(this.#taskRow(task));
+      rows.push(this.#taskRow(...task));
     }
     return byKey(rows);
   }
 
   /** Makes the row of a task whose call has already been answered. */
-  #taskRow(task: TaskView): Row {
-    const { tool, principal, createdAt } = task.about;
+  #taskRow({ target, principal }: McpCall, task: DivertedClient): Row {
     return {
       key: this.#taskKey(task),
       method: task.asks ? 'task, waits for an answer' : 'task',
-      name: cut(tool),
+      name: cut(target!.key),
       session: null,
       client: '',
       version: '',
       principal: principal === undefined ? null : cut(principal),
       revision: '',
-      since: createdAt,
+      since: task.createdAt,
       cancellable: true,
     };
   }
@@ -426,14 +425,14 @@ export class LiveEndpoint implements McpEndpointPlugin {
     };
   }
 
-  #tasks(): Iterable<TaskView> {
-    return this.#get(TaskHost).runner?.tasks() ?? [];
+  #tasks(): DivertedCalls {
+    return this.#get(DivertedCalls);
   }
 
   /** Identifies a task by a hash, as a session: an anonymous caller that knows the id can use the task. */
-  #taskKey({ about }: TaskView): string {
-    let key = this.#taskKeys.get(about);
-    if (key === undefined) this.#taskKeys.set(about, (key = hashOf(about.id)));
+  #taskKey(task: DivertedClient): string {
+    let key = this.#taskKeys.get(task);
+    if (key === undefined) this.#taskKeys.set(task, (key = hashOf(task.id)));
     return key;
   }
 

@@ -9,10 +9,9 @@ import { ShutdownState } from '../core/common/shutdown-state.js';
 import { randomToken, TOKEN_LENGTH } from '../core/common/random-token.js';
 import { type McpCall, type OutboundMessage, routeText } from '../core/calls/mcp-call.js';
 import type { StreamFlow } from '../core/calls/mcp-exchange.js';
-import type { Takeover, ToolTask } from '../core/calls/mcp-task.js';
-import type { TaskEnd, TaskRunner } from '../core/calls/mcp-tasks.js';
 import { logger, type ReportStoreFault } from '../core/calls/operator-log.js';
 import type { McpTopic } from '../core/plugins/listen-topics.js';
+import type { McpRun, McpRunHooks } from '../core/plugins/mcp-plugin.js';
 import { assertExtension } from '../core/handlers/methods/capabilities.js';
 import type { ToolAccess } from '../core/handlers/methods/tool-access.js';
 import { askStore, limitReached, McpError } from '../core/protocol/errors.js';
@@ -23,6 +22,7 @@ import { TaskCall } from './task-call.js';
 import { ACTIVE, type McpStoredTask, type McpTaskInfo, type McpTaskStore, type McpNewTask } from './task-store.js';
 import { taskNotifications } from './task-watch.js';
 import type { ResolvedTasksOptions } from './tasks.options.js';
+import type { ToolTask } from '../core/handlers/decorators/task-options.js';
 
 /** Matches ids as {@link randomToken} makes them. Any other text of a client is refused before the store is asked. */
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
@@ -55,7 +55,7 @@ interface TaskSignal {
  *
  *     open ──drain()──▶ draining (calls stay ordinary) ──none runs, or the time has passed─▶ stopped
  */
-export class EndpointTasks implements TaskRunner, TaskNode, McpTopic {
+export class EndpointTasks implements TaskNode, McpTopic {
   readonly #running = new Map<string, RunningTask>();
   /** Holds the ids of tasks whose creation is in progress. */
   readonly #making = new Set<string>();
@@ -74,9 +74,8 @@ export class EndpointTasks implements TaskRunner, TaskNode, McpTopic {
     readonly clock: McpClock,
     private readonly nodes: Pick<BusNodes, 'nodeId' | 'signals$' | 'missed$' | 'signal'>,
     readonly options: ResolvedTasksOptions,
-    private readonly access: Pick<ToolAccess, 'permits' | 'taskOf'>,
+    private readonly access: Pick<ToolAccess, 'permits'>,
     private readonly fault: ReportStoreFault,
-    private readonly ended: (end: TaskEnd) => void = () => {},
   ) {
     this.#state = new ShutdownState(clock, () => this.#running.size);
     nodes.signals$.subscribe((message) => this.#onSignal(message));
@@ -85,10 +84,6 @@ export class EndpointTasks implements TaskRunner, TaskNode, McpTopic {
 
   get running(): number {
     return this.#running.size;
-  }
-
-  tasks(): Iterable<RunningTask> {
-    return this.#running.values();
   }
 
   get maxResultBytes(): number {
@@ -111,31 +106,27 @@ export class EndpointTasks implements TaskRunner, TaskNode, McpTopic {
 
   // ---- calls -----------------------------------------------------------------------------------------------------
 
-  serve(call: McpCall, work: () => object | Promise<object>): object | Promise<object> {
-    const task = this.access.taskOf(call);
-    if (!task || !this.#state.takes) return work();
-    if (!supportsTasks(call)) {
-      if (task.support === 'required') call.takeover = refusing(call);
-      return work();
-    }
-    const taskCall = new TaskCall(this, call, call.target!.key, task);
-    call.takeover = taskCall;
-    return taskCall.serve(work);
+  /** Returns what happens in a run of a tool with the option `task`; `undefined`: it stays an ordinary one. */
+  run(run: McpRun, task: ToolTask): McpRunHooks | undefined {
+    const { call } = run;
+    if (call.era !== 'modern' || !this.#state.takes) return undefined;
+    if (supportsTasks(call)) return new TaskCall(run, this, task);
+    return task.support === 'required' ? { entering: () => assertExtension(TASKS_EXTENSION, call) } : undefined;
   }
 
   async make(
-    call: McpCall,
-    tool: string,
+    run: McpRun,
     { ttlMs, pollIntervalMs }: ToolTask,
     wanted: () => boolean,
   ): Promise<RunningTask | undefined> {
     const { options, clock } = this;
+    const { call } = run;
     const about: McpNewTask = {
       id: randomToken(),
       principal: call.principal,
       ...addressToCount(call),
       ...(call.routeParams && { routeParams: call.routeParams }),
-      tool,
+      tool: run.target.key,
       node: this.nodes.nodeId,
       createdAt: clock.now(),
       ttlMs: ttlMs ?? options.ttlMs,
@@ -152,7 +143,7 @@ export class EndpointTasks implements TaskRunner, TaskNode, McpTopic {
         return undefined;
       }
       const task = new RunningTask(about, this, call);
-      call.takeOver();
+      run.divertTo(task);
       this.#running.set(task.id, task);
       this.#keepTicking();
       this.changed(task.id);
@@ -283,8 +274,6 @@ export class EndpointTasks implements TaskRunner, TaskNode, McpTopic {
     this.#running.delete(task.id);
     this.#state.left();
     this.#keepTicking();
-    const { call, outcome, about } = task;
-    this.ended({ call, outcome, taskId: about.id, durationMs: this.clock.now() - about.createdAt });
   }
 
   report(text: string, error?: unknown): void {
@@ -402,21 +391,6 @@ function addressToCount({ principal, request }: McpCall): Pick<McpNewTask, 'addr
 /** Returns whether the client of a call declared the extension. */
 function supportsTasks(call: McpCall): boolean {
   return extensionOf(call.client.capabilities, TASKS_EXTENSION) !== undefined;
-}
-
-/**
- * Returns a takeover for a tool that requires a task and a client that does not support tasks: it refuses after the
- * guards and the schema.
- */
-function refusing(call: McpCall): Takeover {
-  return {
-    task: undefined,
-    entering: async () => assertExtension(TASKS_EXTENSION, call),
-    start: () => Promise.resolve(undefined),
-    forbid: () => {},
-    ask: () => Promise.reject(new Error('There is no task.')),
-    progress: () => {},
-  };
 }
 
 const AWAY = 'The storage of this server is unavailable. The request may be repeated: try again soon.';

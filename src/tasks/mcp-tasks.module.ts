@@ -9,6 +9,7 @@ import { assertAsyncOptions } from '../core/common/async-options.js';
 import { McpTaskService } from './mcp-task.service.js';
 import { type McpTasksOptions, resolveTasksOptions, TASKS_OPTION_NAMES, TASKS_OPTIONS } from './tasks.options.js';
 import { TasksExtension } from './tasks-extension.js';
+import { TasksPlugin } from './tasks.plugin.js';
 
 /** The options that a factory makes: Nest needs the name of the endpoint before it runs. */
 type MadeOptions = Omit<McpTasksOptions, 'endpoint'>;
@@ -39,6 +40,7 @@ function withTasks(definition: DynamicModule, { endpoint }: Pick<McpTasksOptions
       ...(definition.providers ?? []),
       options,
       TasksExtension,
+      TasksPlugin,
       { provide: service, useClass: McpTaskService },
     ],
     exports: [service],

@@ -4,9 +4,19 @@ import type { Observable } from 'rxjs';
 import type { McpClock, ClockTimer } from '../core/common/clock.js';
 import { deferred, type Deferred, within } from '../core/common/promises.js';
 import { Retry } from '../core/common/retry.js';
-import type { McpCall } from '../core/calls/mcp-call.js';
-import type { McpCallOutcome } from '../core/calls/mcp-instrumentation.js';
-import type { McpTask, ToolTask } from '../core/calls/mcp-task.js';
+import { endOf } from '../core/calls/call-observer.js';
+import type { DivertedClient } from '../core/calls/diverted-calls.js';
+import type {
+  ClientIdentity,
+  HandlerQuestion,
+  McpCall,
+  McpProgress,
+  OutboundMessage,
+  OutboundOptions,
+} from '../core/calls/mcp-call.js';
+import type { McpCallEnd, McpCallOutcome } from '../core/calls/mcp-instrumentation.js';
+import type { McpTask } from '../core/calls/mcp-task.js';
+import type { McpRun } from '../core/plugins/mcp-plugin.js';
 import { McpServerRequestError } from '../core/calls/server-request.error.js';
 import { rpcErrorOf } from '../core/protocol/errors.js';
 import { TASK_REPORTS_CHANNEL, type TaskReport } from '../core/protocol/extensions.js';
@@ -19,12 +29,16 @@ import {
   type McpTaskFailure,
   type McpStoredTask,
 } from './task-store.js';
+import { taskResult } from './task-wire.js';
+import type { ToolTask } from '../core/handlers/decorators/task-options.js';
 
 const REPORTS = channel(TASK_REPORTS_CHANNEL);
 /** Two writes of a status message are so many milliseconds apart. */
 const MESSAGE_MS = 1_000;
 /** A status message has at most so many characters. */
 const MAX_MESSAGE = 1_000;
+/** A question is asked so often for an answer that matches it. */
+const MAX_ASKED = 8;
 /** The last write of a node that stops takes at most so many milliseconds. */
 const LAST_WRITE_MS = 2_000;
 
@@ -34,13 +48,13 @@ export interface TaskNode {
   readonly clock: McpClock;
   readonly maxResultBytes: number;
   /**
-   * Stores a new task, which runs from then on.
+   * Stores a new task, to which the call of the run is diverted.
    *
    * @param wanted is called after the task is stored; if it returns `false`, the task is removed again
    * @returns `undefined` if it is not wanted any more, or the node stops
    * @throws McpError if a limit is reached, or the store is unavailable
    */
-  make(call: McpCall, tool: string, task: ToolTask, wanted: () => boolean): Promise<RunningTask | undefined>;
+  make(run: McpRun, task: ToolTask, wanted: () => boolean): Promise<RunningTask | undefined>;
   /** Notifies all nodes that the record of a task has changed. */
   changed(id: string): void;
   /** Emits the ids of tasks that have changed, on any node. */
@@ -49,6 +63,8 @@ export interface TaskNode {
   readonly missed$: Observable<void>;
   /** Reads a task. */
   find(id: string): Promise<McpStoredTask | undefined>;
+  /** Cancels a task. @returns whether there was a task that had not ended */
+  cancel(id: string): Promise<boolean>;
   /** Called with 1 or -1 when the number of clients that watch changes. */
   watching(difference: 1 | -1): void;
   /** Called when the task has ended on this node. */
@@ -61,7 +77,7 @@ export interface TaskNode {
 export type TaskOutcome = PromiseSettledResult<object>;
 
 /**
- * # A task on the node that runs it
+ * # A task on the node that runs it: the client of a call that has become one
  *
  *     running ──work settled──▶ settling ──stored, or ended elsewhere──▶ ended
  *        ├──cancelled, failed or expired, as its record says──▶ ended (the handler is aborted)
@@ -73,7 +89,11 @@ export type TaskOutcome = PromiseSettledResult<object>;
  * Invariants: each question has a key of its own for the life of the task; `left` is called once, and after it no timer is armed
  * and no promise is pending.
  */
-export class RunningTask implements McpTask {
+export class RunningTask implements McpTask, DivertedClient {
+  readonly asksAtOnce = true;
+  readonly handle: object;
+  readonly #over = deferred<McpCallEnd>();
+  readonly end: Promise<McpCallEnd> = this.#over.promise;
   readonly #waiting = new Map<string, Deferred<unknown>>();
   /** Holds the keys of all questions so far. */
   readonly #used = new Set<string>();
@@ -95,7 +115,8 @@ export class RunningTask implements McpTask {
     readonly call: McpCall,
   ) {
     const { clock } = node;
-    const { ttlMs, id } = about;
+    const { ttlMs, id, createdAt } = about;
+    this.handle = { ...taskResult({ ...about, status: 'working', lastUpdatedAt: createdAt }), resultType: 'task' };
     this.#writes = new Retry({ firstDelayMs: 100, maxDelayMs: 5_000, giveUpAfterMs: ttlMs }, clock, () => false);
     this.#expiry = clock.setTimeout(() => {
       this.#end(new Error(`The task ${id} was kept for ${ttlMs} ms ("ttlMs"), and has expired.`));
@@ -106,14 +127,45 @@ export class RunningTask implements McpTask {
     return this.about.id;
   }
 
-  /** The outcome of its work; `cancelled` if that was not completed. */
-  get outcome(): McpCallOutcome {
-    return this.#outcome;
+  get createdAt(): number {
+    return this.about.createdAt;
   }
 
-  /** Returns whether the task waits for answers. */
   get asks(): boolean {
     return this.#waiting.size > 0;
+  }
+
+  cancel(): Promise<boolean> {
+    return this.node.cancel(this.id);
+  }
+
+  // ---- what the handler sends ------------------------------------------------------------------------------------
+
+  identity(call: McpCall): ClientIdentity {
+    return call.from.identity(call);
+  }
+
+  /** Returns `false`: the extension has no log messages. */
+  wantsLog(): boolean {
+    return false;
+  }
+
+  progress(report: McpProgress): void {
+    const { progress, total, message } = report;
+    this.update(message ?? (total === undefined ? String(progress) : `${progress} of ${total}`), report);
+  }
+
+  /** Asks again when an answer does not match, as in a round. */
+  async request(
+    _: OutboundMessage,
+    { signal }: OutboundOptions,
+    __: McpCall,
+    { key, embedded, accept }: HandlerQuestion,
+  ): Promise<unknown> {
+    for (let times = 1; ; times++) {
+      const answer = await this.ask(key, embedded, signal);
+      if (times === MAX_ASKED || accept(answer)) return answer;
+    }
   }
 
   update(statusMessage: string, report: TaskReport['report'] = { message: statusMessage }): void {
@@ -284,7 +336,6 @@ export class RunningTask implements McpTask {
 
   #end(reason: unknown): void {
     if (this.#state === 'ended') return;
-    this.call.abortTakenOver(reason);
     this.#leave(reason);
   }
 
@@ -301,7 +352,9 @@ export class RunningTask implements McpTask {
     this.#quiet(reason);
     this.#writes.cancel();
     this.node.clock.clear(this.#expiry);
-    this.call.endTakenOver();
+    const durationMs = this.node.clock.now() - this.createdAt;
+    const error = this.#outcome === 'cancelled' ? reason : undefined;
+    this.#over.resolve(endOf(this.call, this.#outcome, { durationMs, result: undefined, error, taskId: this.id }));
     this.node.left(this);
   }
 }

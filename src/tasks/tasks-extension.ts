@@ -4,7 +4,7 @@ import { DeadNodes } from '../core/nodes/dead-nodes.js';
 import { BusNodes } from '../core/nodes/bus-nodes.js';
 import { McpClock } from '../core/common/clock.js';
 import { contract, McpOptionError, required } from '../core/common/options.js';
-import { type TaskEnd, TaskHost } from '../core/calls/mcp-tasks.js';
+import { ENDPOINT_NAME, type EndpointName } from '../core/calls/endpoint-name.js';
 import { type ReportStoreFault, STORE_FAULT } from '../core/calls/operator-log.js';
 import { MCP_BACKEND } from '../core/calls/replaceable-part.js';
 import { McpExtension } from '../core/handlers/methods/extensions.js';
@@ -25,6 +25,8 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
   override readonly era = 'modern';
   override readonly endpoint: string | undefined;
   #tasks: EndpointTasks | undefined;
+  /** The option `name` of the endpoint that it was added to. */
+  #at: string | undefined;
 
   constructor(@Inject(TASKS_OPTIONS) private readonly options: ResolvedTasksOptions) {
     super();
@@ -37,14 +39,19 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     throw new Error('The app is not initialized yet. Use its tasks after app.init() or app.listen().');
   }
 
+  /** Returns the tasks of an endpoint; `undefined`: it has none. */
+  at(endpoint: string | undefined): EndpointTasks | undefined {
+    return endpoint === this.#at ? this.#tasks : undefined;
+  }
+
   /**
    * Returns the methods of the extension.
    *
    * @throws McpOptionError if the endpoint has tasks already, or its nodes share no task store
    */
   override methods(endpoint: ModuleRef): ServedMethods {
-    const host = endpoint.get(TaskHost, { strict: true });
-    if (host.runner) {
+    const topics = endpoint.get(ListenTopics, { strict: true });
+    if (topics.has(TOPIC)) {
       const text =
         'An endpoint has two McpTasksModule. Remove one, or give each its own endpoint: forRoot({ endpoint: name }).';
       throw new McpOptionError('endpoint', text);
@@ -55,11 +62,11 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     const access = endpoint.get(ToolAccess, { strict: true });
     const fault = endpoint.get<ReportStoreFault>(STORE_FAULT, { strict: true });
     const store = this.#store(backend, clock);
-    const ended = (end: TaskEnd): void => host.ended(end);
-    const tasks = new EndpointTasks(store, clock, nodes, this.options, access, fault, ended);
+    const tasks = new EndpointTasks(store, clock, nodes, this.options, access, fault);
     endpoint.get(DeadNodes, { strict: true }).also((node) => tasks.failTasksOf(node));
-    endpoint.get(ListenTopics, { strict: true }).add('taskIds', tasks);
-    this.#tasks = host.runner = tasks;
+    topics.add(TOPIC, tasks);
+    this.#at = endpoint.get<EndpointName>(ENDPOINT_NAME, { strict: true }).name;
+    this.#tasks = tasks;
     return taskMethods(tasks, access);
   }
 
@@ -90,6 +97,9 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     );
   }
 }
+
+/** The field in the filter of `subscriptions/listen`. */
+const TOPIC = 'taskIds';
 
 interface Backend {
   readonly taskStore?: McpTaskStore;

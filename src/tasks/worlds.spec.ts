@@ -4,7 +4,10 @@ import { type Fate, LossyBus, NodeBackend } from '../../test/support/node-backen
 import { share, seededRandom } from '../../test/support/share.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../core/nodes/in-memory-message-bus.js';
 import { McpCall, type OutboundMessage } from '../core/calls/mcp-call.js';
-import type { Takeover, ToolTask } from '../core/calls/mcp-task.js';
+import type { McpContext } from '../core/calls/mcp-context.js';
+import { DivertedCalls } from '../core/calls/diverted-calls.js';
+import type { McpRun } from '../core/plugins/mcp-plugin.js';
+import { PluginRound, PluginRun } from '../core/plugins/run-hooks.js';
 import { BusNodes } from '../core/nodes/bus-nodes.js';
 import { DeadNodes } from '../core/nodes/dead-nodes.js';
 import { ManualClock } from '../testing/index.js';
@@ -12,6 +15,7 @@ import { EndpointTasks } from './endpoint-tasks.js';
 import { InMemoryTaskStore } from './in-memory-task-store.js';
 import type { McpStoredTask, McpTaskStore } from './task-store.js';
 import { resolveTasksOptions } from './tasks.options.js';
+import type { ToolTask } from '../core/handlers/decorators/task-options.js';
 
 /** More than a tick. */
 const ROUND_MS = 6_000;
@@ -104,10 +108,7 @@ class World {
       this.#clock,
       BusNodes.over(bus),
       options,
-      {
-        permits: () => Promise.resolve(true),
-        taskOf: ({ target }) => this.#works.find(({ name }) => name === target?.key)?.task,
-      },
+      { permits: () => Promise.resolve(true) },
       () => {},
     );
     tasks.report = () => {};
@@ -156,7 +157,6 @@ class World {
     const capabilities = { extensions: { 'io.modelcontextprotocol/tasks': {} } };
     const client = { identity: () => ({ protocolVersion: '2026-07-28', capabilities, clientInfo: {} }) };
     const call = new McpCall({ era: 'modern', principal: undefined, request: {} }, message, client as never);
-    call.target = { kind: 'tool', key: name };
     const afterMs = this.#one([0, 0, 500, Infinity]);
     const work: Work = {
       name,
@@ -172,22 +172,33 @@ class World {
       this.#one(['wait', 'wait', 'update', 'ask', 'ask two', 'start']),
     );
     const end = this.#one(['return', 'return', 'throw', 'throw secretly']);
-    Promise.resolve(node.tasks.serve(call, () => this.#handle(work, call.takeover!, script, end))).then(
-      (result) => {
-        const { resultType, taskId } = result as { resultType?: string; taskId?: string };
-        if (call.state === 'cancelled') return;
-        call.answered();
-        work.outcome = resultType === 'task' ? 'task' : 'ordinary';
-        if (taskId !== undefined) work.id = taskId;
-        if (resultType === 'task' && !this.#stored.has(taskId!))
-          this.wrong.push(`${work.name}: answered before it is stored`);
-      },
-      () => (work.outcome = 'refused'),
-    );
+    const target = { kind: 'tool', key: name, origin: name, option: () => undefined } as const;
+    const diverted = new DivertedCalls();
+    const aroundRounds = [(of: McpRun) => node.tasks.run(of, work.task)];
+    const hooked = { target, aroundRounds, inRounds: [], inResults: [], diverted };
+    const asking = { isMarked: false, takeRequestState: () => undefined, ask: async () => ({}) };
+    const run = new PluginRun(hooked, call, {}, asking, async () => {});
+    const round = new PluginRound(run);
+    run
+      .serve(() => round.serve(() => this.#handle(work, round, script, end)))
+      .then(
+        (result) => {
+          const { resultType, taskId } = result as { resultType?: string; taskId?: string };
+          if (call.state === 'cancelled') return;
+          call.answered();
+          work.outcome = resultType === 'task' ? 'task' : 'ordinary';
+          if (taskId !== undefined) work.id = taskId;
+          if (resultType === 'task' && !this.#stored.has(taskId!))
+            this.wrong.push(`${work.name}: answered before it is stored`);
+        },
+        () => (work.outcome = 'refused'),
+      );
   }
 
-  async #handle(work: Work, port: Takeover, script: readonly string[], end: string): Promise<object> {
-    await port.entering();
+  async #handle(work: Work, round: PluginRound, script: readonly string[], end: string): Promise<object> {
+    await round.enter({ validArguments: {}, context: {} as McpContext });
+    const { call } = work;
+    const port = call.taskPort!;
     work.runs++;
     work.call.signal.addEventListener('abort', () => (work.aborted = true));
     let asked = 0;
@@ -200,7 +211,9 @@ class World {
       else {
         const keys = step === 'ask' ? [`q${asked++}`] : [`q${asked++}`, `q${asked++}`];
         const question = { method: 'roots/list' } as const;
-        const answers = await Promise.all(keys.map((key) => port.ask(key, question)));
+        const answers = await Promise.all(
+          keys.map((key) => call.ask(question, {}, { key, embedded: question, accept: () => ({}) })),
+        );
         work.got.push(...answers.map((answer) => (answer as { said: string }).said));
       }
     }

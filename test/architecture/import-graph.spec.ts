@@ -10,6 +10,7 @@ import {
   findMutableExports,
   findRealTime,
   findSseText,
+  findTaskNames,
   MAX_LINES,
   type FileMap,
 } from './rules.js';
@@ -55,6 +56,10 @@ describe('the sources', () => {
 
   it('the sources export nothing that is assigned after its module was loaded', () => {
     expect(describeViolations(findMutableExports(sources))).toBe('');
+  });
+
+  it('the core names tasks where a list says why', () => {
+    expect(describeViolations(findTaskNames(sources))).toBe('');
   });
 
   it('the tests measure no time, and wait for none', () => {
@@ -205,6 +210,20 @@ describe('the check itself', () => {
     ['no constant', 'const x = 1;\nexport { x };\nexport const y = 1;\nfunction f() {\n  let x = 1;\n}', []],
   ])('the check of exports finds %s', (_, text, lines) => {
     expect(findMutableExports(new Map([['src/core/calls/a.ts', text]])).map(({ line }) => line)).toEqual(lines);
+  });
+
+  it.each([
+    ['a type', 'import type { McpTask } from "./a.js";', 1],
+    ['the name of the option', `const task = option('task');`, 1],
+    ['a constant', 'add(TASKS_EXTENSION);', 1],
+    ['no comment', '// A task is a client.\n/** Of `startTask()`. */\nconst x = 1; // not McpTask', 0],
+    ['no work that a clock runs', 'setTimeout(task: () => void): void; queueMicrotask(task);', 0],
+  ])('the check of what the core knows of tasks finds %s', (_, text, count) => {
+    expect(findTaskNames(new Map([['src/core/calls/a.ts', text]]), {})).toHaveLength(count);
+    expect(findTaskNames(new Map([['src/tasks/a.ts', text]]), {})).toEqual([]);
+    expect(findTaskNames(new Map([['src/core/calls/a.ts', text]]), { 'src/core/calls/a.ts': 'why' })).toHaveLength(
+      1 - count,
+    );
   });
 
   it.each([

@@ -104,8 +104,8 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   // What is written without the module: it loads neither that nor the SDK.
   decorators: { rooms: ['common', 'protocol', 'calls', 'handlers'], contracts: false },
   otel: { rooms: ['common', 'protocol', 'calls'], contracts: false },
-  // An extension of the protocol: adds its methods, and puts its runner where the core looks for one.
-  tasks: { rooms: ['common', 'protocol', 'calls', 'plugins', 'nodes', 'methods'], contracts: false },
+  // An extension of the protocol and a plugin: adds its methods, and makes calls tasks.
+  tasks: { rooms: ['common', 'protocol', 'calls', 'plugins', 'nodes', 'handlers', 'methods'], contracts: false },
   // Another extension: its handlers are entries of the table, their files resources of a template.
   skills: { rooms: ['common', 'protocol', 'calls', 'sessions', 'handlers', 'methods'], contracts: false },
   // The testing kit sees an app as apps see the library: through the module and its services. It follows tasks as our client does.
@@ -314,6 +314,55 @@ export function findRealTime(files: FileMap, exempt: Readonly<Record<string, str
   const message = 'does without real time: take it off the list in test/architecture/rules.ts';
   const listed = Array.from(needless, (path) => ({ path, line: 1, message }));
   return [...found.filter(({ path }) => !Object.hasOwn(exempt, path)), ...listed];
+}
+
+/** Why a file of the core names tasks: everything else about them stands in `src/tasks`, behind the door for plugins. */
+const NAMES_TASKS: Readonly<Record<string, string>> = {
+  'src/core/calls/mcp-task.ts':
+    '`ctx.task` and `ctx.startTask()` are methods of the context, which handlers get from the core',
+  'src/core/calls/mcp-call.ts': 'the same: a call holds what serves them',
+  'src/core/calls/mcp-context.ts': 'the same',
+  'src/core/handlers/questions/handler-run.ts': 'the same: a run that asks its client starts no task',
+  'src/core/calls/mcp-instrumentation.ts': 'the end of a task has its id, by which the audit joins both records',
+  'src/core/calls/call-observer.ts': 'the same',
+  'src/core/common/formats.ts': 'the formats of all that is stored stand in one list',
+  'src/core/handlers/decorators/handler-options.ts': 'options of `@Tool()` are declared where the decorator is',
+  'src/core/handlers/decorators/task-options.ts': 'the same',
+  'src/core/handlers/catalogue/catalogue-tool.ts': 'tools of a catalogue have the option, too',
+  'src/core/handlers/registry/handler-table.ts':
+    'the start fails for a tool with the option where no module keeps tasks',
+  'src/core/handlers/methods/endpoint-handlers.ts': 'the same',
+  'src/core/sessions/mcp-session.service.ts':
+    '`McpCounts.tasks` is a count of health checks; results of the old methods are checked by name',
+  'src/core/plugins/rings.ts': 'the order of all features stands in one list',
+  'src/core/http/mcp-incoming.ts': 'the wire: requests about tasks are served to callers that may begin no call (E14)',
+  'src/core/handlers/methods/method.ts': 'the wire: a key of `_meta` up to 2025-11-25',
+  'src/core/handlers/methods/tools.ts': 'the wire: a parameter of `tools/call` up to 2025-11-25',
+  'src/core/protocol/era.ts': 'the same',
+  'src/core/protocol/extensions.ts': 'the wire: the id and the methods of the extension',
+  'src/core/protocol/json-rpc.ts': 'the wire: names of methods, and a key of `_meta`',
+  'src/core/protocol/modern-headers.ts': 'the wire: what `Mcp-Name` mirrors',
+  'src/core/protocol/notifications.ts': 'the wire: the notifications of an era',
+};
+
+/** A name of code, not `task` alone, which is also any work; the name of the option and of the ring. */
+const TASK_NAME = /\b(?:\w+Tasks?\w*|[Tt]asks\w*|[Tt]ask\w+|\w*TASKS?\w*)\b|'task'|\btask: true/;
+/** A line of a comment, or what follows code. */
+const COMMENT = /^\s*\/?\*.*$|\/\/ .*$|\/\*\*? .*$/;
+
+/** Files of the core that name tasks without a reason, and those that are needlessly on the list. */
+export function findTaskNames(files: FileMap, listed: Readonly<Record<string, string>> = NAMES_TASKS): Violation[] {
+  const needless = new Set(Object.keys(listed));
+  const core = new Map([...files].filter(([path]) => path.startsWith('src/core/') && !isSpec(path)));
+  const found = findLines(
+    core,
+    'names tasks: a feature acts by the door; or give the reason in test/architecture/rules.ts',
+    () => (line) => TASK_NAME.test(line.replace(COMMENT, '')),
+  );
+  for (const { path } of found) needless.delete(path);
+  const message = 'names no tasks: take it off the list in test/architecture/rules.ts';
+  const left = Array.from(needless, (path) => ({ path, line: 1, message }));
+  return [...found.filter(({ path }) => !Object.hasOwn(listed, path)), ...left];
 }
 
 const MUTABLE_EXPORT = /^export (?:let|var)\b/;

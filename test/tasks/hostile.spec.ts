@@ -23,7 +23,7 @@ import { z } from 'zod';
 import { NodeBackend } from '../support/node-backend.js';
 import { gate } from '../support/app.js';
 import { addressGuard, from as fromAddress } from '../support/users.js';
-import { TaskTools } from './task-tools.js';
+import { question, TaskTools } from './task-tools.js';
 import { accept, TaskCaller, someTurns, TASKS, type TasksAppOptions, tasksApps, until } from './tasks-app.js';
 
 const start = tasksApps({ shared: true });
@@ -599,6 +599,54 @@ describe('an unavailable store', () => {
       expect([await store.list(), tools.seen]).toEqual([[], []]);
     },
   );
+});
+
+describe('a question and "afterMs"', () => {
+  /** A tool asks while its task is being stored, or when it is stored. */
+  const asking = async () => {
+    const backend = new NodeBackend();
+    const clock = new ManualClock();
+    const store: McpTaskStore = new InMemoryTaskStore(clock);
+    const made = await started({ clock, tasks: { store: backend.over(store) } });
+    const { door } = made.tools;
+    made.app.get(McpRegistry).registerTool({
+      name: 'asks_late',
+      task: { afterMs: 500 },
+      handler: async (_, ctx) => {
+        await door.promise;
+        return JSON.stringify((await ctx.elicit('late', question('Late?'))).content);
+      },
+    });
+    const call = made.caller.call('asks_late');
+    await until(() => clock.pending > 2);
+    backend.pause();
+    await clock.advance(500);
+    await until(() => backend.waiting > 0);
+    return { ...made, backend, clock, store, call, door };
+  };
+
+  it('T1: a question that comes while the task is being stored is a round, and no task is left', async () => {
+    const { backend, store, call, door } = await asking();
+    const removed = vi.spyOn(store, 'delete');
+    door.open();
+    expect((await call).result).toMatchObject({ resultType: 'input_required', inputRequests: { late: {} } });
+    backend.back();
+    await until(() => removed.mock.results.length === 1);
+    await removed.mock.results[0]!.value;
+    expect(await store.list()).toEqual([]);
+  });
+
+  it('T1: a question that comes when the task is stored goes through the task', async () => {
+    const { caller, backend, call, door } = await asking();
+    backend.back();
+    const { result } = await call;
+    expect(result).toMatchObject({ resultType: 'task' });
+    door.open();
+    await until(async () => (await caller.get(result.taskId)).inputRequests?.late);
+    await caller.update(result.taskId, { late: accept({ yes: true }) });
+    await until(async () => (await caller.get(result.taskId)).status === 'completed');
+    expect((await caller.get(result.taskId)).result.content[0].text).toBe('{"yes":true}');
+  });
 });
 
 describe('a change of a task while its record is read', () => {

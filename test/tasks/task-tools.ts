@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { gate } from '../support/app.js';
 
 const YES = { type: 'object' as const, properties: { yes: { type: 'boolean' as const } }, required: ['yes'] };
-const question = (message: string) => ({ message, requestedSchema: YES });
+export const question = (message: string) => ({ message, requestedSchema: YES });
 const Label = z.object({ label: z.string() });
 
 @Injectable()

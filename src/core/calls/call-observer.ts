@@ -53,7 +53,7 @@ export class CallObserver {
     call.observedAt = undefined;
     const durationMs = performance.now() - observedAt;
     const end = endOf(call, outcome, { durationMs, result, error });
-    call.hooks?.over(end, { answered: true, ended: !call.isTakenOver });
+    call.hooks?.over(end, { answered: true, ended: call.handle === undefined });
     this.#ended$.next(end);
   }
 

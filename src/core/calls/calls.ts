@@ -303,7 +303,7 @@ function ownerOf({ session, from, exchange }: McpCall): object {
   return session ? from : exchange!;
 }
 
-/** Returns whether a result is neither questions nor the handle of a task: no model reads those. */
+/** Returns whether a result is neither questions nor a handle: no model reads those. */
 function isFinal(result: object): boolean {
   const { resultType = 'complete' } = result as { resultType?: unknown };
   return resultType === 'complete';

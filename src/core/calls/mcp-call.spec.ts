@@ -70,8 +70,8 @@ describe('McpCall', () => {
     expect([call.client, call.wantsLog('info'), call.wantsLog('error')]).toEqual([IDENTITY, false, true]);
     expect(heard).toEqual([
       ['notify', log, call],
-      ['request', ask, {}, call],
-      ['request', ask, { timeoutMs: 5 }, call],
+      ['request', ask, {}, call, undefined],
+      ['request', ask, { timeoutMs: 5 }, call, undefined],
       ['identity', call],
       ['wantsLog', 'info', call],
       ['wantsLog', 'error', call],

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { AuthInfo } from '@modelcontextprotocol/server';
+import type { AuthInfo, InputRequest } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
+import { DONE } from '../common/promises.js';
 import { ERAS, type McpEra } from '../protocol/era.js';
 import type { McpError } from '../protocol/errors.js';
 import type { RequestHeaders } from '../protocol/headers.js';
@@ -8,9 +9,10 @@ import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../protocol
 import { withCanonicalUri } from '../protocol/uris.js';
 import type { CallHooks } from './call-hooks.js';
 import type { McpExchange } from './mcp-exchange.js';
-import type { McpCallInfo } from './mcp-instrumentation.js';
+import type { McpCallEnd, McpCallInfo } from './mcp-instrumentation.js';
 import type { McpTarget } from './mcp-target.js';
-import type { Takeover } from './mcp-task.js';
+import type { DivertedClient } from './diverted-calls.js';
+import type { TaskPort } from './mcp-task.js';
 
 /*
  * # One message of a client while it is served
@@ -74,6 +76,24 @@ export interface OutboundMessage {
   readonly params?: Record<string, unknown>;
 }
 
+/** A question of a handler. @internal */
+export interface HandlerQuestion {
+  /** Names it within its run. */
+  readonly key: string;
+  /** In the form of revision 2026-07-28: a part of a result. */
+  readonly embedded: InputRequest;
+  /** Validates an answer. @returns the answer; `undefined` when it does not match */
+  readonly accept: (answer: unknown) => object | undefined;
+}
+
+/** The progress of a handler. @internal */
+export interface McpProgress {
+  /** How much is done: more with every report. */
+  progress: number;
+  total?: number;
+  message?: string;
+}
+
 /** Limits how long a request of the server waits for the client. */
 export interface OutboundOptions {
   /** Milliseconds; at most `serverRequestTimeoutMs`, which is the default. */
@@ -96,7 +116,7 @@ export type ClientIdentity = {
 };
 
 /**
- * The client of a call: a live session or, without sessions, the client that the request describes.
+ * The client of a call: a live session or, without sessions, the client that the request describes; or a task.
  *
  * @internal
  */
@@ -105,18 +125,28 @@ export interface CallingClient {
   readonly info?: McpSessionInfo | undefined;
   /** Whether it takes structured content that is no object, in either era. */
   readonly takesAnyStructure?: boolean;
+  /** Whether it is asked while the handler waits, in either era. */
+  readonly asksAtOnce?: boolean;
   identity(call: McpCall): ClientIdentity;
   /** Returns whether the client wants log messages of this level (2025: all, until it sets a level). */
   wantsLog(level: string, call: McpCall): boolean;
-  /** Sends a notification that belongs to a call. @returns settles when it was sent or logged, or was dropped */
-  notify(notification: OutboundMessage, call: McpCall): Promise<void>;
+  /** Takes a report of progress; absent: a client gets notifications if it has asked for them. */
+  progress?(report: McpProgress): void;
+  /** Sends a notification that belongs to a call; absent: it takes none. @returns settles when it was sent or logged, or was dropped */
+  notify?(notification: OutboundMessage, call: McpCall): Promise<void>;
   /**
    * Sends a request on the stream of a call.
    *
+   * @param asked the question of a handler; absent for a request of a server of the app
    * @returns the result as it came
    * @throws (rejects) McpServerRequestError when it could not be sent, or the client answered with an error
    */
-  request(question: OutboundMessage, options: OutboundOptions, call: McpCall): Promise<unknown>;
+  request(
+    question: OutboundMessage,
+    options: OutboundOptions,
+    call: McpCall,
+    asked?: HandlerQuestion,
+  ): Promise<unknown>;
   /**
    * Called when a call has a result.
    *
@@ -170,13 +200,16 @@ export class McpCall implements McpHttpCall {
   /** The id of the JSON-RPC request; `undefined` for a notification. */
   readonly requestId: RequestId | undefined;
 
-  /** The body of the request, which the call holds until it, and the task that it may become, have ended. */
+  /** The body of the request, which the call holds until nothing runs for its caller any more. */
   #held: McpHttpCall['held'];
   #abort: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
   #cancelled = false;
   #answered = false;
-  #takenOver: 'no' | 'running' | 'ended' = 'no';
+  /** The client in the place of the one that has called. */
+  #diverted: DivertedClient | undefined;
+  /** Whether the handler runs on behalf of that client. */
+  #goesOn = false;
   /** Counts what holds its place: the call until it has ended, and work that may outlive it. */
   #holders = 1;
 
@@ -190,8 +223,8 @@ export class McpCall implements McpHttpCall {
   bound: ResultBound | undefined;
   /** Writes the result of its tool as its client reads it; absent: as it is (D18). @internal */
   write: ((result: object) => object) | undefined;
-  /** Turns the call into a task; set before the call is served. @internal */
-  takeover: Takeover | undefined;
+  /** Set if the call may become a task. @internal */
+  taskPort: TaskPort | undefined;
   /** The place of the call among those that run, once it is admitted. @internal */
   place: CallPlace | undefined;
   /** Why the call is not admitted: one more of a batch than may run. @internal */
@@ -239,17 +272,17 @@ export class McpCall implements McpHttpCall {
     if (this.#answered) return 'answered';
     return this.#cancelled ? 'cancelled' : 'open';
   }
-  /** Returns whether the call is answered with a task. @internal */
-  get isTakenOver(): boolean {
-    return this.#takenOver !== 'no';
+  /** What the client gets as its result, once the call was diverted. @internal */
+  get handle(): object | undefined {
+    return this.#diverted?.handle;
   }
   /**
-   * Returns whether the handler runs on behalf of the caller: until it is answered, or its task has ended.
+   * Returns whether the handler runs on behalf of the caller: until it is answered, or the client has ended that it was diverted to.
    *
    * @internal
    */
   get isServed(): boolean {
-    return this.state === 'open' || this.#takenOver === 'running';
+    return this.state === 'open' || this.#goesOn;
   }
   /** Returns whether its client takes structured content that is no object (D18). @internal */
   get takesAnyStructure(): boolean {
@@ -260,7 +293,7 @@ export class McpCall implements McpHttpCall {
    * @internal
    */
   get asksAtOnce(): boolean {
-    return ERAS[this.era].asksAtOnce || this.takeover?.task !== undefined;
+    return ERAS[this.era].asksAtOnce || this.#diverted?.asksAtOnce === true;
   }
   /** Returns whether `signal` has aborted, without making it (3 µs). @internal */
   get aborted(): boolean {
@@ -291,20 +324,34 @@ export class McpCall implements McpHttpCall {
     return this.state === 'open' && (this.exchange?.closeStream() ?? false);
   }
 
+  /** The client that gets what the handler sends. */
+  get #to(): CallingClient {
+    return this.#diverted ?? this.from;
+  }
+
   /** @internal */
   wantsLog(level: string): boolean {
-    return this.from.wantsLog(level, this);
+    return this.#to.wantsLog(level, this);
+  }
+
+  /** Passes on a report. @returns `false`: its client gets notifications of progress. @internal */
+  progress(report: McpProgress): boolean {
+    const to = this.#to;
+    to.progress?.(report);
+    return to.progress !== undefined;
   }
 
   /** @internal */
   notify(notification: OutboundMessage): Promise<void> {
+    const to = this.#to;
+    if (!to.notify) return DONE;
     this.hooks?.notified(notification);
-    return this.from.notify(notification, this);
+    return to.notify(notification, this);
   }
 
   /** @internal */
-  ask(question: OutboundMessage, options: OutboundOptions = {}): Promise<unknown> {
-    const answer = this.from.request(question, options, this);
+  ask(question: OutboundMessage, options: OutboundOptions = {}, asked?: HandlerQuestion): Promise<unknown> {
+    const answer = this.#to.request(question, options, this, asked);
     this.hooks?.asked(question, answer);
     return answer;
   }
@@ -317,7 +364,10 @@ export class McpCall implements McpHttpCall {
 
   /** Cancels the handler: its result is no longer needed. Only the first call has an effect. @internal */
   cancelled(reason: unknown): void {
-    if (!this.#answered) this.#cancel(reason);
+    if (this.#answered || this.#cancelled) return;
+    this.#cancelled = true;
+    this.expire(reason);
+    this.#letGo();
   }
 
   /**
@@ -330,27 +380,23 @@ export class McpCall implements McpHttpCall {
     this.#abort?.abort(reason);
   }
 
-  /** Marks the call as answered with a task; its handler continues. @internal */
-  takeOver(): void {
-    this.#takenOver = 'running';
+  /**
+   * Puts another client in the place of the one that has called: it gets what the handler sends, and the call holds its signal and its
+   * body for it. See `DivertedCalls`.
+   *
+   * @internal
+   */
+  divertTo(client: DivertedClient): void {
+    this.#diverted = client;
+    this.#goesOn = true;
   }
 
-  /** Aborts the handler of a call that was taken over. @internal */
-  abortTakenOver(reason: unknown): void {
-    this.#cancel(reason);
-  }
-
-  /** Marks the task as ended: nothing runs on behalf of the caller any more. @internal */
-  endTakenOver(): void {
-    this.#takenOver = 'ended';
+  /** The client that the call was diverted to has ended. @internal */
+  endDiverted(end: McpCallEnd): void {
+    if (end.outcome === 'cancelled') this.expire(end.error);
+    this.#goesOn = false;
     this.#letGo();
-  }
-
-  #cancel(reason: unknown): void {
-    if (this.#cancelled) return;
-    this.#cancelled = true;
-    this.expire(reason);
-    this.#letGo();
+    this.hooks?.over(end, { answered: false, ended: true });
   }
 
   /** Holds the place of the call among those that run, until {@link release} (E14). @internal */
@@ -385,24 +431,24 @@ export function assertOpen({ state }: Pick<McpCall, 'state'>): void {
   if (state !== 'open') throw new Error('The call ended before it was served.');
 }
 
-/** Runs `task` as part of a call. @internal */
-export function runInCall<T>(call: McpCall, task: (call: McpCall) => T): T {
-  return calls.run(call, task, call);
+/** Runs a function as part of a call. @internal */
+export function runInCall<T>(call: McpCall, run: (call: McpCall) => T): T {
+  return calls.run(call, run, call);
 }
 
 /**
- * Runs `task`, which notifies clients of a change. A cancelled call sends no further messages (P8), but its changes
- * must still be announced: then the task runs outside of any call.
+ * Runs a function that notifies clients of a change. A cancelled call sends no further messages (P8), but its changes
+ * must still be announced: then the function runs outside of any call.
  *
  * @internal
  */
-export function runBeyondCancelledCall<T>(task: () => T): T {
-  return calls.getStore()?.aborted ? calls.run(undefined, task) : task();
+export function runBeyondCancelledCall<T>(run: () => T): T {
+  return calls.getStore()?.aborted ? calls.run(undefined, run) : run();
 }
 
-/** Runs `task` outside of any call, for work whose result several calls share. @internal */
-export function runOutsideCalls<T>(task: () => T): T {
-  return calls.run(undefined, task);
+/** Runs a function outside of any call, for work whose result several calls share. @internal */
+export function runOutsideCalls<T>(run: () => T): T {
+  return calls.run(undefined, run);
 }
 
 /**

@@ -13,7 +13,7 @@ import { quiet } from '../common/promises.js';
 import { withoutEnvelope } from '../protocol/era.js';
 import { extensionOf } from '../protocol/extensions.js';
 import type { RequestId } from '../protocol/json-rpc.js';
-import { authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
+import { authOf, type McpCall, type McpProgress, type McpSessionInfo } from './mcp-call.js';
 import type {
   McpAnswers,
   McpElicitAnswer,
@@ -83,14 +83,6 @@ export interface McpEntering {
   readonly validArguments: unknown;
   /** What the method gets. */
   readonly context: McpContext;
-}
-
-/** The progress of a handler. @internal */
-export interface McpProgress {
-  /** How much is done: more with every report. */
-  progress: number;
-  total?: number;
-  message?: string;
 }
 
 /**
@@ -198,11 +190,7 @@ export class McpContext<HttpRequest = unknown> {
 
   /** Resolves when the method of the handler may run; `undefined`: at once. @internal */
   entering(entering: McpEntering): Promise<void> | undefined {
-    const { round } = this;
-    // A task must be stored before.
-    const stored = this.mcpCall.takeover?.entering();
-    if (!round) return stored;
-    return stored ? stored.then(() => round.enter(entering)) : round.enter(entering);
+    return this.round?.enter(entering);
   }
 
   /**

@@ -27,6 +27,10 @@ export interface McpTopic {
 export class ListenTopics {
   readonly #topics = new Map<string, McpTopic>();
 
+  has(field: string): boolean {
+    return this.#topics.has(field);
+  }
+
   /** @throws Error when there is a topic of that field */
   add(field: string, topic: McpTopic): void {
     if (this.#topics.has(field)) throw new Error(`There are two topics with the field "${field}".`);

@@ -1,6 +1,7 @@
 import type { Observable } from 'rxjs';
 import type { MaybePromise } from '../common/promises.js';
 import type { McpClock } from '../common/clock.js';
+import type { DivertedClient } from '../calls/diverted-calls.js';
 import type { McpCall, OutboundMessage, ResultBound } from '../calls/mcp-call.js';
 import type { AskedQuestion } from '../calls/call-observer.js';
 import type { McpEntering } from '../calls/mcp-context.js';
@@ -185,4 +186,11 @@ export interface McpRun {
    * @param signal gives up waiting, where the client is asked while the handler waits
    */
   ask(key: string, question: McpQuestion, signal?: AbortSignal): Promise<unknown>;
+  /**
+   * Puts another client in the place of the one that has called, in the ring 'task': the call is answered with its `handle`, and the
+   * handler goes on. What the handler asks and reports, the call's signal and what it holds are those of the new client.
+   *
+   * @throws Error before `entering`, after the run, a second time, and when `isMarked`: the first of the two decides
+   */
+  divertTo(client: DivertedClient): void;
 }

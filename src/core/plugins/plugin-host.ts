@@ -1,12 +1,13 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { MaybePromise } from '../common/promises.js';
+import { DivertedCalls } from '../calls/diverted-calls.js';
 import type { CallHooks, CallPlugins } from '../calls/call-hooks.js';
 import type { McpCall, ResultBound } from '../calls/mcp-call.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import { logError } from '../calls/operator-log.js';
 import { PluginCallHooks, type PluginsOfCalls } from './call-hooks.js';
 import type { ListedKind, McpEndpointHost, McpEndpointPlugin, McpHandlerHooks, McpPlugin } from './mcp-plugin.js';
-import { isAroundRounds, isInResults, type McpRing, RINGS } from './rings.js';
+import { DIVERTING, isAroundRounds, isInResults, type McpRing, RINGS } from './rings.js';
 import type { HookedRuns } from './run-hooks.js';
 
 /** The features of the package at one endpoint: a list of {@link McpPlugin}. */
@@ -54,6 +55,8 @@ export class PluginHost implements CallPlugins {
   #hiding: readonly McpEndpointPlugin[] = [];
   active = false;
   generation = 0;
+
+  constructor(@Inject(DivertedCalls) private readonly diverted: Pick<DivertedCalls, 'add'> = new DivertedCalls()) {}
 
   /**
    * Attaches plugins, once. Those of one ring keep their order.
@@ -112,7 +115,8 @@ export class PluginHost implements CallPlugins {
     const inRounds = runs((ring) => !isAroundRounds(ring) && !isInResults(ring));
     const inResults = runs(isInResults);
     const isHooked = aroundRounds.length + inRounds.length + inResults.length > 0;
-    handler.runs = isHooked ? { target: handler, aroundRounds, inRounds, inResults } : undefined;
+    const diverted = runs((ring) => ring === DIVERTING).length > 0 ? this.diverted : undefined;
+    handler.runs = isHooked ? { target: handler, aroundRounds, inRounds, inResults, diverted } : undefined;
     handler.bound = hooks.find((each) => each?.bound)?.bound;
     handler.hidden = hooks.some((each) => each?.hidden);
   }

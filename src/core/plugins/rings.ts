@@ -20,6 +20,9 @@ export function isAroundRounds(ring: McpRing): boolean {
   return RINGS.indexOf(ring) < RINGS.indexOf('rounds');
 }
 
+/** Plugins of this ring may put another client in the place of the one that has called. */
+export const DIVERTING: McpRing = 'task';
+
 /** Inside 'results': plugins see no values. */
 export function isInResults(ring: McpRing): boolean {
   return RINGS.indexOf(ring) > RINGS.indexOf('results');

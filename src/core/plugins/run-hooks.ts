@@ -1,10 +1,12 @@
-import { isThenable, type MaybePromise, quiet } from '../common/promises.js';
+import { deferred, isThenable, type MaybePromise, quiet } from '../common/promises.js';
+import type { DivertedCalls, DivertedClient } from '../calls/diverted-calls.js';
 import { HandlerCancelled, HandlerSkipped } from '../calls/handler-signals.js';
 import type { McpCall } from '../calls/mcp-call.js';
 import type { HandlerRound, McpEntering } from '../calls/mcp-context.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import { safely } from './call-hooks.js';
+import { DIVERTING } from './rings.js';
 import type { McpHandlerHooks, McpRun, McpRunHooks, Passed } from './mcp-plugin.js';
 
 type RunFactory = NonNullable<McpHandlerHooks['run']>;
@@ -15,6 +17,8 @@ export interface HookedRuns {
   readonly aroundRounds: readonly RunFactory[];
   readonly inRounds: readonly RunFactory[];
   readonly inResults: readonly RunFactory[];
+  /** Where calls go that are diverted; absent: no plugin diverts calls of the handler. */
+  readonly diverted?: Pick<DivertedCalls, 'add'> | undefined;
 }
 
 /** What the core does for the runs of plugins: what they ask the client, and what it sent. */
@@ -67,7 +71,9 @@ export class PluginRun implements McpRun {
   readonly target: McpHandlerTarget;
   readonly hooks: readonly McpRunHooks[];
   readonly #answers = new WeakSet<object>();
+  readonly #handle = deferred<object>();
   #admitted: Promise<void> | undefined;
+  #state: 'guarded' | 'admitted' | 'over' = 'guarded';
 
   constructor(
     readonly hooked: HookedRuns,
@@ -92,6 +98,7 @@ export class PluginRun implements McpRun {
   /** Called when the guards have accepted the caller, in whichever round. */
   admitted(): void {
     this.#admitted ??= Promise.resolve();
+    if (this.#state === 'guarded') this.#state = 'admitted';
   }
 
   async answer(result: object): Promise<Passed> {
@@ -108,9 +115,39 @@ export class PluginRun implements McpRun {
     return (await this.asking.ask({ [key]: question }, signal))[key];
   }
 
-  /** Runs the rounds inside the rings around them. */
+  divertTo(client: DivertedClient): void {
+    const { hooked, call } = this;
+    const isFree = this.#state === 'admitted' && !this.isMarked && call.handle === undefined;
+    if (!hooked.diverted || !isFree || call.state !== 'open') {
+      throw new Error(
+        `The call cannot be diverted: only a plugin of the ring "${DIVERTING}" can do so, once, from entering() on, until the run has ended or is marked.`,
+      );
+    }
+    call.hold();
+    hooked.diverted.add(call, client);
+    this.#handle.resolve(client.handle);
+  }
+
+  /** Runs the rounds inside the rings around them. @returns the handle, once the call was diverted */
   serve<T>(rounds: () => Promise<T>): Promise<T> {
-    return this.through(this.hooks, rounds);
+    const work = this.through(this.hooks, rounds);
+    return this.hooked.diverted ? this.#divertible(work) : work;
+  }
+
+  async #divertible<T>(work: Promise<T>): Promise<T> {
+    const over = (): void => {
+      this.#state = 'over';
+      // The limit of running calls counts it until its handler has ended.
+      if (this.call.handle) this.call.release();
+    };
+    work.then(over, over);
+    try {
+      await Promise.race([work, this.#handle.promise]);
+    } catch {
+      // The result is that of the work.
+    }
+    const handle = this.call.handle as T | undefined;
+    return handle ?? work;
   }
 
   made(factories: readonly RunFactory[]): readonly McpRunHooks[] {

@@ -3,7 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../calls/mcp-call.js';
 import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
-import { TaskHost } from '../calls/mcp-tasks.js';
+import { DivertedCalls } from '../calls/diverted-calls.js';
 import type { McpCallEnd, McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
 import { McpServerRequestError, storeUnavailable } from '../calls/server-request.error.js';
 import { CallObserver } from '../calls/call-observer.js';
@@ -56,7 +56,7 @@ export class McpSessionService {
     @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
     @Inject(CallObserver) observer: CallObserver,
     @Inject(ENDPOINT_NAME) { name, path }: EndpointName,
-    @Inject(TaskHost) private readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
+    @Inject(DivertedCalls) private readonly diverted: Pick<DivertedCalls, 'count'> = new DivertedCalls(),
   ) {
     this.events$ = runtime.events$;
     this.calls$ = observer.calls$;
@@ -222,13 +222,12 @@ export class McpSessionService {
       sum.outbound += outbound;
     }
     const [live, inFlight] = [this.sessions.size, this.runtime.calls.count];
-    const tasks = this.tasks.runner?.running ?? 0;
     return {
       live,
       inFlight,
       ...sum,
       subscriptions: this.runtime.nodes.listeners,
-      tasks,
+      tasks: this.diverted.count,
       heldBytes: this.runtime.held.count,
     };
   }

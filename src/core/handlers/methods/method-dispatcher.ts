@@ -5,7 +5,6 @@ import { isThenable, type MaybePromise } from '../../common/promises.js';
 import type { McpCall, McpHttpCall } from '../../calls/mcp-call.js';
 import type { McpDispatcher } from '../../calls/mcp-dispatcher.js';
 import type { McpTarget } from '../../calls/mcp-target.js';
-import type { TaskHost } from '../../calls/mcp-tasks.js';
 import { McpError, shown } from '../../protocol/errors.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
 import { sdk } from '../../protocol/spec.js';
@@ -29,7 +28,6 @@ export class MethodDispatcher implements McpDispatcher {
   constructor(
     private readonly serverInfo: Implementation,
     private readonly declared: EndpointCapabilities,
-    private readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
     readonly admitsResource?: McpDispatcher['admitsResource'],
   ) {}
 
@@ -60,9 +58,7 @@ export class MethodDispatcher implements McpDispatcher {
     if (method.extension !== undefined) assertExtension(method.extension, call);
     const params = method.read(call.message as JsonRpcRequest, call.era);
     if (!ERAS[call.era].typesResults) return method.serve(params, call);
-    const work = () => method.serve(params, call);
-    const { runner } = this.tasks;
-    const result = runner ? runner.serve(call, work) : work();
+    const result = method.serve(params, call);
     if (!isThenable(result)) return this.#modern(result, method, call);
     return result.then(
       (settled) => this.#modern(settled, method, call),
@@ -78,9 +74,9 @@ export class MethodDispatcher implements McpDispatcher {
   sessionEnded(): void {}
 
   /** Returns the result of revision 2026-07-28 with its type and the name of the server. */
-  #modern(result: object, method: ServedMethod, { method: name, isTakenOver }: McpCall): object {
+  #modern(result: object, method: ServedMethod, { method: name, handle }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
-    const other = isTakenOver ? resultType === 'task' : method.asks && sdk.isInputRequiredResult(result);
+    const other = result === handle || (method.asks && sdk.isInputRequiredResult(result));
     if (resultType !== 'complete' && !other) {
       throw new sdk.ProtocolError(
         sdk.ProtocolErrorCode.InternalError,

@@ -5,7 +5,7 @@ import { McpClock } from '../../common/clock.js';
 import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../../calls/endpoint-name.js';
 import { type ReportStoreFault, STORE_FAULT } from '../../calls/operator-log.js';
 import { MCP_DEV_STORES } from '../../calls/replaceable-part.js';
-import { TaskHost } from '../../calls/mcp-tasks.js';
+import { DivertedCalls } from '../../calls/diverted-calls.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { ResolvedHandlerOptions } from '../handlers.options.js';
@@ -93,7 +93,7 @@ export const methodProviders: Provider[] = [
   EndpointHandlers,
   EndpointDoctor,
   CatalogueRelay,
-  TaskHost,
+  DivertedCalls,
   ToolAccess,
   {
     provide: MethodDispatcher,
@@ -103,11 +103,10 @@ export const methodProviders: Provider[] = [
       calls: HandlerCalls,
       cache: EndpointCachePolicy,
       declared: EndpointCapabilities,
-      tasks: TaskHost,
       catalogues: ToolCatalogues,
     ) => {
       const admits = (uri: string, call: McpCall) => admitsResource(table, uri, calls.context(call));
-      const methods = new MethodDispatcher(serverInfo, declared, tasks, admits)
+      const methods = new MethodDispatcher(serverInfo, declared, admits)
         .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
         .add(listMethods(table, calls, { pageSize, cache, catalogues }))
         .add(toolMethods(table, calls, catalogues))
@@ -116,14 +115,6 @@ export const methodProviders: Provider[] = [
       if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
       return methods;
     },
-    inject: [
-      MCP_OPTIONS,
-      HandlerTable,
-      HandlerCalls,
-      EndpointCachePolicy,
-      EndpointCapabilities,
-      TaskHost,
-      ToolCatalogues,
-    ],
+    inject: [MCP_OPTIONS, HandlerTable, HandlerCalls, EndpointCachePolicy, EndpointCapabilities, ToolCatalogues],
   },
 ];

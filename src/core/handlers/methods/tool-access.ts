@@ -1,9 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { MaybePromise } from '../../common/promises.js';
 import type { McpCall } from '../../calls/mcp-call.js';
-import type { ToolTask } from '../../calls/mcp-task.js';
 import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
-import { entryOf, HandlerTable, type ToolEntry } from '../registry/handler-table.js';
+import { HandlerTable, type ToolEntry } from '../registry/handler-table.js';
 import { HandlerCalls } from './handler-calls.js';
 
 /**
@@ -18,11 +17,6 @@ export class ToolAccess {
     @Inject(HandlerCalls) private readonly calls: HandlerCalls,
     @Inject(ToolCatalogues) private readonly catalogues: ToolCatalogues,
   ) {}
-
-  /** Returns when a call becomes a task; `undefined`: never. */
-  taskOf(call: McpCall): ToolTask | undefined {
-    return entryOf(call, 'tool')?.task;
-  }
 
   /** @throws (rejects) McpError UNAVAILABLE if it is not known */
   async permits(tool: string, call: McpCall): Promise<boolean> {

@@ -1,7 +1,7 @@
 import type { InputRequiredResult, InputResponses, LoggingLevel } from '@modelcontextprotocol/server';
 import { DONE, quiet } from '../../common/promises.js';
-import type { McpCall, OutboundMessage, OutboundOptions } from '../../calls/mcp-call.js';
-import type { McpClientPort, McpProgress } from '../../calls/mcp-context.js';
+import type { McpCall, McpProgress, OutboundMessage, OutboundOptions } from '../../calls/mcp-call.js';
+import type { McpClientPort } from '../../calls/mcp-context.js';
 import type { McpQuestion } from '../../calls/mcp-questions.js';
 import type { McpPrincipalState, McpState } from '../../calls/mcp-state.js';
 import type { McpTask } from '../../calls/mcp-task.js';
@@ -55,7 +55,7 @@ const ROUND_TIMEOUT_MS = 600_000;
 /**
  * # One run of a handler, and what it asks
  *
- * Legacy: a question is sent while the handler runs, and the handler waits; so it is once a modern call has become a task.
+ * Legacy: a question is sent while the handler runs, and the handler waits; so it is once a modern call was diverted.
  * Modern: what the client has not yet answered ends the run, and the client repeats the request with the answer.
  *
  *     running ──unanswered question──▶ suspended ──┐
@@ -71,6 +71,7 @@ const ROUND_TIMEOUT_MS = 600_000;
  */
 export class HandlerRun implements McpClientPort {
   #state: RunState = RUNNING;
+  #marked = false;
   #memory: RunMemory | undefined;
   #responses: InputResponses | undefined;
   /** The state that the handler last gave to `inputRequired()`. */
@@ -101,9 +102,12 @@ export class HandlerRun implements McpClientPort {
     this.#sent = state;
   }
 
-  /** Returns whether the run ends with questions, or without the capability for them, whatever its handler returns. */
+  /**
+   * Returns whether the run ends with questions, or without the capability for them, whatever its handler returns. Then the call cannot be
+   * diverted any more; if it was before, the run asks the new client, and gets no mark for questions.
+   */
   get isMarked(): boolean {
-    return this.#state.kind === 'suspended' || this.#state.kind === 'refused';
+    return this.#marked;
   }
 
   /** Returns the state that the client sent, at the first call; `undefined` without one. */
@@ -127,8 +131,6 @@ export class HandlerRun implements McpClientPort {
 
   /** Sends a notification. @throws (rejects) Error for a notification that the era, or the client, does not know */
   notify(notification: OutboundMessage): Promise<void> {
-    // A task sends only its own notifications.
-    if (this.call.isTakenOver) return DONE;
     try {
       assertNotificationOfEra(notification.method, this.call.era, () => this.clientCapabilities);
       return this.call.notify(notification);
@@ -139,10 +141,7 @@ export class HandlerRun implements McpClientPort {
   }
 
   progress(report: McpProgress): Promise<void> {
-    if (this.task) {
-      this.call.takeover!.progress(report);
-      return DONE;
-    }
+    if (this.call.progress(report)) return DONE;
     const progressToken = this.call.message.params?._meta?.progressToken;
     const { progress, total, message } = report;
     if (progressToken === undefined || !Number.isFinite(progress) || progress <= this.#progress) return DONE;
@@ -152,7 +151,7 @@ export class HandlerRun implements McpClientPort {
   }
 
   log(level: LoggingLevel, data: unknown, logger?: string): Promise<void> {
-    if (this.call.isTakenOver || !this.call.wantsLog(level)) return DONE;
+    if (!this.call.wantsLog(level)) return DONE;
     return this.notify({ method: 'notifications/message', params: { level, data, logger } });
   }
 
@@ -166,7 +165,7 @@ export class HandlerRun implements McpClientPort {
   }
 
   get task(): McpTask | undefined {
-    return this.call.takeover?.task;
+    return this.call.taskPort?.task;
   }
 
   /**
@@ -177,7 +176,7 @@ export class HandlerRun implements McpClientPort {
   async startTask(): Promise<McpTask | undefined> {
     const state = this.#state;
     if (state.kind === 'suspended') throw suspended(state.questions);
-    return state.kind === 'running' ? this.call.takeover?.start() : undefined;
+    return state.kind === 'running' ? this.call.taskPort?.start() : undefined;
   }
 
   state(handle: string | null | undefined): Promise<McpState> {
@@ -189,8 +188,8 @@ export class HandlerRun implements McpClientPort {
   }
 
   /**
-   * Runs the handler, and returns the result for the client. For a client that is asked while it waits, with a session
-   * or through a task, the handler may run several times.
+   * Runs the handler, and returns the result for the client. For a client that is asked while the handler waits, the handler may run
+   * several times.
    *
    * @throws what the handler threw, unless the run is marked; MissingRequiredClientCapabilityError
    */
@@ -199,7 +198,7 @@ export class HandlerRun implements McpClientPort {
       let result = await this.#once(handler);
       if (!this.call.asksAtOnce) {
         if (!sdk.isInputRequiredResult(result)) return result;
-        this.call.takeover?.forbid();
+        this.#marked = true;
         return this.#withState(result);
       }
       for (let round = 1; sdk.isInputRequiredResult(result); round++) {
@@ -342,15 +341,8 @@ export class HandlerRun implements McpClientPort {
 
   /** Sends a question. @throws (rejects) McpServerRequestError, also for an answer that is none */
   async #send(question: Question, options?: OutboundOptions): Promise<object> {
-    const { key, request, embedded } = question;
-    // The answer to a task may be invalid, as in a round: then the question is sent again.
-    for (let times = this.task ? MAX_ROUNDS : 1; times > 0; times--) {
-      const asked = this.task
-        ? this.call.takeover!.ask(key, embedded, options?.signal)
-        : this.call.ask(request, options);
-      const answer = question.accept(await asked);
-      if (answer) return answer;
-    }
+    const answer = question.accept(await this.call.ask(question.request, options, question));
+    if (answer) return answer;
     throw question.mismatched();
   }
 
@@ -389,8 +381,9 @@ export class HandlerRun implements McpClientPort {
     if (known) return known;
     const { vain } = this.#remembered;
     if (!this.call.asksAtOnce) throw vain < MAX_ROUNDS ? this.#suspend(question) : question.unanswered(vain);
-    // This is checked for tasks only: with a session, asking throws the error for the missing capability.
-    const missing = this.task && missingCapabilities(question.required, this.clientCapabilities);
+    // With a session, asking throws the error for the missing capability.
+    const { declaresPerRequest } = ERAS[this.call.era];
+    const missing = declaresPerRequest && missingCapabilities(question.required, this.clientCapabilities);
     if (missing) throw this.#refuse(question, missing);
     const answer = await this.#send(question, signal && { signal });
     this.#remembered.put(question.key, answer);
@@ -417,14 +410,14 @@ export class HandlerRun implements McpClientPort {
     const questions = this.#state.kind === 'suspended' ? this.#state.questions : new Map<string, Question>();
     questions.set(key, question);
     this.#state = { kind: 'suspended', questions };
-    this.call.takeover?.forbid();
+    this.#marked = true;
     return suspended(questions);
   }
 
   #refuse({ key, embedded }: Question, requiredCapabilities: Capabilities): Error {
     const error = lacking(key, embedded.method, requiredCapabilities);
     this.#state = { kind: 'refused', error };
-    this.call.takeover?.forbid();
+    this.#marked = true;
     return error;
   }
 

@@ -1,6 +1,5 @@
 import type { CompleteResult, PromptArgument, Tool } from '@modelcontextprotocol/server';
 import { resolveGroup } from '../../common/options.js';
-import type { ToolTask } from '../../calls/mcp-task.js';
 import { faultOfMethodName, isExtensionId } from '../../protocol/extensions.js';
 import { paramHeadersOf } from '../../protocol/param-headers.js';
 import { checkedBySpec } from '../../protocol/spec.js';
@@ -20,7 +19,6 @@ import {
   type ResourceTemplateOptions,
   type ToolOptions,
 } from '../decorators/handler-options.js';
-import { TASK_TABLE, type ToolTaskOptions } from '../decorators/task-options.js';
 import { McpArgumentsError, McpHandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
 import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
 import { toReadFailure } from '../results/handler-failure.js';
@@ -120,7 +118,6 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     inputSchema: wire.inputSchema,
     outputSchema: wire.outputSchema,
     paramHeaders: mirrored.headers,
-    ...taskOf(options.task, origin),
     reads: source.reads,
     outdated: (input ?? source.route)?.outdated,
     ...served(
@@ -148,25 +145,6 @@ function assertOfRoute({ outputSchema, rename }: ToolOptions, { origin, route }:
     );
   }
 }
-
-/** Reads the option `task`. @throws McpHandlerDefinitionError */
-function taskOf(task: ToolOptions['task'], origin: string): { task?: ToolTask } {
-  if (task === undefined || task === false) return {};
-  try {
-    const given = typeof task === 'string' ? (TASK_WORDS[task] ?? task) : task;
-    return { task: Object.freeze(resolveGroup(TASK_TABLE, given, 'task')) };
-  } catch (error) {
-    const words = "false, 'optional', 'required', 'manual', or an object of options";
-    const reason = `its "task" must be ${words}: ${(error as Error).message}`;
-    throw new McpHandlerDefinitionError(origin, reason, { cause: error });
-  }
-}
-
-const TASK_WORDS: Readonly<Record<string, ToolTaskOptions>> = {
-  optional: {},
-  required: { support: 'required' },
-  manual: { afterMs: Infinity },
-};
 
 /** Makes the entry of a resource. @throws McpHandlerDefinitionError */
 export function resourceEntry(options: ResourceOptions, source: EntrySource): ResourceEntry {

@@ -13,10 +13,10 @@ import { Subject, type Observable } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { McpContext } from '../../calls/mcp-context.js';
-import type { ToolTask } from '../../calls/mcp-task.js';
 import type { McpEra } from '../../protocol/era.js';
 import type { ParamHeader } from '../../protocol/param-headers.js';
 import type { McpCacheHints, McpListResourcesArgs } from '../decorators/handler-options.js';
+import { toolTaskOf } from '../decorators/task-options.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
 import type { ListedKind } from '../../plugins/mcp-plugin.js';
@@ -62,8 +62,6 @@ interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args
 export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, unknown> {
   /** Modern clients mirror these arguments into headers (`x-mcp-header`); frozen, and mostly empty. */
   readonly paramHeaders: readonly ParamHeader[];
-  /** Decides when its calls become tasks; absent: never. */
-  readonly task?: ToolTask;
   /** Whether it is a GET or HEAD route too. */
   readonly reads?: boolean | undefined;
   /** The class of the catalogue that it is from. */
@@ -349,7 +347,7 @@ export class HandlerTable {
 
 /** Throws for a tool with tasks, at an endpoint that does not support them. @throws McpHandlerDefinitionError */
 export function assertNoTask(entry: HandlerEntry): void {
-  if (entry.kind !== 'tool' || !entry.task) return;
+  if (entry.kind !== 'tool' || !toolTaskOf(entry)) return;
   throw new McpHandlerDefinitionError(
     entry.origin,
     'it has the option "task", but its endpoint does not support tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule; for an endpoint with a name: forRoot({ endpoint: "admin" }).',
