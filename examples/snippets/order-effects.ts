@@ -36,6 +36,22 @@ export class OrderEffects {
     return `Order ${id} was archived.`;
   }
   // #endregion
+
+  // #region text
+  @Tool({
+    name: 'discount_order',
+    description: 'Reduces the price of an order',
+    inputSchema: OrderId.extend({ percent: z.int().min(1).max(50) }),
+    confirm: 'Reduce the price of {id} by {percent} percent?',
+  })
+  async discount(
+    @McpArgs('id') id: string,
+    @McpArgs('percent') percent: number,
+  ): Promise<string> {
+    await this.shop.discount(id, percent);
+    return `The price of ${id} was reduced.`;
+  }
+  // #endregion
 }
 
 // #region idempotency

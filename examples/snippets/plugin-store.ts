@@ -18,6 +18,26 @@ const TRANSLATE: InstalledPlugin = {
   },
 };
 
+/** Stands for what customers have made of the API of a bank. */
+export interface BankAction {
+  name: string;
+  currency: string;
+}
+
+/** Stands for a table of actions. */
+@Injectable()
+export class BankActions {
+  readonly #actions = new Map<string, BankAction[]>();
+
+  async of(user: string | undefined): Promise<BankAction[]> {
+    return this.#actions.get(user ?? '') ?? [];
+  }
+
+  async run(user: string | undefined, name: string, args: object): Promise<string> {
+    return `${name} for ${user}: ${JSON.stringify(args)}`;
+  }
+}
+
 /** Stands for a table of plugins. */
 @Injectable()
 export class PluginStore {

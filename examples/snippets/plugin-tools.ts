@@ -10,7 +10,7 @@ import {
   McpRegistry,
   McpToolName,
 } from 'nestjs-mcp-streamable';
-import { PlanGuard, PluginStore } from './plugin-store.js';
+import { BankActions, PlanGuard, PluginStore } from './plugin-store.js';
 
 @McpCatalogue()
 @Injectable()
@@ -33,6 +33,40 @@ export class PluginTools {
     @McpCtx() ctx: McpContext,
   ): Promise<string> {
     return this.plugins.run(ctx.principal, name, args);
+  }
+}
+// #endregion
+
+// #region effects
+@McpCatalogue()
+@Injectable()
+export class BankTools {
+  constructor(@Inject(BankActions) private readonly actions: BankActions) {}
+
+  async list({ principal }: McpCaller): Promise<McpCatalogueTool[]> {
+    const actions = await this.actions.of(principal);
+    return actions.map(({ name, currency }) => ({
+      name,
+      description: `Sends an amount in ${currency}`,
+      inputSchema: {
+        type: 'object',
+        properties: {
+          requestId: { type: 'string' },
+          to: { type: 'string' },
+          amount: { type: 'number' },
+        },
+        required: ['requestId', 'to', 'amount'],
+      },
+      scopes: ['payments:write'],
+      confirm: `Send {amount} ${currency} to {to}?`,
+      idempotency: { argument: 'requestId' },
+      maxConcurrent: { max: 1, per: 'principal' },
+      timeoutMs: 30_000,
+    }));
+  }
+
+  call(name: string, args: object, ctx: McpContext): Promise<string> {
+    return this.actions.run(ctx.principal, name, args);
   }
 }
 // #endregion

@@ -4,6 +4,7 @@ import type { CanActivate } from '@nestjs/common';
 export abstract class Shop {
   abstract remove(id: string): Promise<void>;
   abstract archive(id: string): Promise<void>;
+  abstract discount(id: string, percent: number): Promise<void>;
   /** @returns the address of a parcel */
   abstract ship(id: string): Promise<string>;
   /** @returns the number of a receipt */

@@ -20,17 +20,33 @@ import type {
 } from '../core/handlers/decorators/effect-options.js';
 import { McpHandlerDefinitionError, namesText } from '../core/handlers/handlers.errors.js';
 import { shown } from '../core/protocol/errors.js';
+import { QuestionText } from './question-text.js';
 
 const message = option<string | ConfirmMessage<never>, undefined>(undefined, (given, name) => {
   if (typeof given === 'function' || (typeof given === 'string' && given.trim() !== '')) return given;
   throw refused(name, 'a text that is not empty, or a function that returns one', given);
 });
 
+/** Stands for the id of a page in its address. */
+const PAGE = '{id}';
+
+function isAddress(text: unknown): boolean {
+  if (typeof text !== 'string' || !text.includes(PAGE)) return false;
+  return /^https?:/.test(text) && URL.canParse(text.replaceAll(PAGE, 'id'));
+}
+
 const CONFIRM_TABLE = {
   message,
   ttlMs: timer(300_000),
   whenUnable: oneOf('refuse', ['refuse', 'url']),
-  url: functionOf<NonNullable<ConfirmOptions['url']>, undefined>(undefined),
+  url: option<NonNullable<ConfirmOptions['url']>, undefined>(undefined, (given, name) => {
+    if (typeof given === 'function' || isAddress(given)) return given;
+    throw refused(
+      name,
+      `an absolute URL with ${PAGE} in it, or a function that returns the address of the page`,
+      given,
+    );
+  }),
 } satisfies OptionTable<ToolConfirmOptions<never>>;
 
 const IDEMPOTENCY_TABLE = {
@@ -42,8 +58,10 @@ const IDEMPOTENCY_TABLE = {
   errors: oneOf('keep', ['keep', 'free']),
 } satisfies OptionTable<Omit<IdempotencyOptions<never>, 'argument'> & { argument?: string }>;
 
-export interface ToolConfirm extends Resolved<typeof CONFIRM_TABLE> {
-  readonly message: string | ConfirmMessage<never>;
+export interface ToolConfirm extends Omit<Resolved<typeof CONFIRM_TABLE>, 'message' | 'url'> {
+  readonly message: ConfirmMessage<never> | QuestionText;
+  /** Returns the address of a page. */
+  readonly url: ((id: string) => string) | undefined;
 }
 
 export type ToolIdempotency = Resolved<typeof IDEMPOTENCY_TABLE>;
@@ -54,12 +72,18 @@ export function confirmOf(target: McpHandlerTarget): ToolConfirm | undefined {
   const given = kind === 'tool' ? target.option('confirm') : undefined;
   if (given === undefined) return undefined;
   const options = typeof given === 'object' ? given : { message: given };
-  const { message, ...rest } = resolved(CONFIRM_TABLE, options, 'confirm', origin);
-  if ((rest.whenUnable === 'url') !== (rest.url !== undefined)) {
-    const reason = `its "confirm" has ${rest.url ? '"url" without "whenUnable: \'url\'"' : '"whenUnable: \'url\'" without "url", a function that returns the address of the page'}. Give it both, or neither.`;
+  const { message, url, ...rest } = resolved(CONFIRM_TABLE, options, 'confirm', origin);
+  if ((rest.whenUnable === 'url') !== (url !== undefined)) {
+    const reason = `its "confirm" has ${url ? '"url" without "whenUnable: \'url\'"' : '"whenUnable: \'url\'" without "url", the address of the page'}. Give it both, or neither.`;
     throw new McpHandlerDefinitionError(origin, reason);
   }
-  if (message !== undefined) return { message, ...rest };
+  if (message !== undefined) {
+    return {
+      ...rest,
+      message: typeof message === 'string' ? new QuestionText(message, target) : message,
+      url: typeof url === 'string' ? (id) => url.replaceAll(PAGE, id) : url,
+    };
+  }
   throw new McpHandlerDefinitionError(origin, 'its "confirm" has no "message". Give it the question for the user.');
 }
 

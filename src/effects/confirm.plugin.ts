@@ -11,10 +11,11 @@ import {
   type McpRunHooks,
   type Passed,
 } from '../core/plugins/mcp-plugin.js';
+import { QuestionText } from './question-text.js';
 import { StoredQuestions } from './stored-questions.js';
 import { confirmOf, type ToolConfirm } from './checked-options.js';
 import { type ConfirmPages, confirmed } from './confirmed.js';
-import type { EndpointEffects } from './endpoint-effects.js';
+import { type EndpointEffects, toolOf } from './endpoint-effects.js';
 
 /** The user confirms a call before its tool runs (`confirm`). */
 export class ConfirmPlugin extends McpPlugin {
@@ -42,10 +43,15 @@ export class ConfirmPlugin extends McpPlugin {
   }
 
   /** Returns the pages of a call; `undefined` for an anonymous caller, whose page would not know its user. */
-  #pagesOf({ call, target, sent }: McpRun, { ttlMs, whenUnable }: ToolConfirm): ConfirmPages | undefined {
+  #pagesOf({ call, target, sent }: McpRun, { message, ttlMs, whenUnable }: ToolConfirm): ConfirmPages | undefined {
     const { principal, routeParams } = call;
     if (whenUnable !== 'url' || principal === undefined) return undefined;
-    const about = JSON.stringify([routeText(routeParams) ?? null, digestOfJson(sent)]);
+    const about = JSON.stringify([
+      routeText(routeParams) ?? null,
+      digestOfJson(sent),
+      toolOf(target),
+      message instanceof QuestionText ? message.template : null,
+    ]);
     return this.effects.pages.of({ principal, tool: target.key, call: about, ttlMs });
   }
 }

@@ -4,11 +4,11 @@ import { randomToken } from '../core/common/random-token.js';
 import type { McpContext } from '../core/calls/mcp-context.js';
 import { McpServerRequestError } from '../core/calls/server-request.error.js';
 import { missingCapabilities, requiredCapabilities } from '../core/protocol/client-capabilities.js';
+import type { ConfirmMessage } from '../core/handlers/decorators/effect-options.js';
 import type { McpRun } from '../core/plugins/mcp-plugin.js';
 import type { ToolConfirm } from './checked-options.js';
+import { MAX_MESSAGE, QuestionText } from './question-text.js';
 
-/** A question that is longer is not asked: the user would not read it. */
-const MAX_MESSAGE = 4_000;
 /** `ctx.once()` keeps what was asked under this key, apart from those of handlers. */
 const ASKED = 'nestjs-mcp-streamable:confirm';
 const OPENED = `${ASKED}:opened`;
@@ -82,10 +82,13 @@ export async function confirmed(confirm: ToolConfirm, call: ConfirmedCall): Prom
   const isFirst = sent === undefined || (await records.use(sent));
   if (isFirst !== true) return refusal(isFirst === 'full' ? TOO_MANY_USED : USED);
   const asked = await context.once(ASKED, async (): Promise<Asked> => {
-    const text = await messageFor(message, args, context);
+    const text =
+      message instanceof QuestionText ? message.of(args, run.sent) : await messageFor(message, args, context);
     return { key: `confirm-${randomToken()}`, message: text };
   });
   if (asked.message.length > MAX_MESSAGE) return refusal(TOO_LONG);
+  // The tool may be another one than when the user was asked.
+  if (message instanceof QuestionText && message.of(args, run.sent) !== asked.message) return refusal(CHANGED);
   const params = { mode: 'form' as const, message: asked.message, requestedSchema: FORM };
   if (missingCapabilities(requiredCapabilities('elicitation/create', params), context.clientCapabilities))
     return confirm.whenUnable === 'url' ? onPage(confirm, call, asked.message) : refusal(UNABLE);
@@ -143,8 +146,8 @@ interface ConfirmedCall {
   readonly clock: McpClock;
 }
 
-async function messageFor(message: ToolConfirm['message'], args: unknown, context: McpContext): Promise<string> {
-  const text: unknown = typeof message === 'string' ? message : await message(args as never, context);
+async function messageFor(message: ConfirmMessage<never>, args: unknown, context: McpContext): Promise<string> {
+  const text: unknown = await message(args as never, context);
   if (typeof text === 'string' && text.trim() !== '') return text;
   throw new TypeError('The "confirm" of the tool must return the question for the user, a text that is not empty.');
 }
@@ -160,6 +163,8 @@ const DECLINED = 'The user was asked to confirm this call, and declined. Do not 
 const DISMISSED = 'The user was asked to confirm this call, and closed the question without an answer.';
 const LATE = 'The user did not confirm this call in time. Call the tool again to ask again.';
 const USED = 'This confirmation was used already: it is good for one call. Call the tool again to ask again.';
+const CHANGED =
+  'This tool has changed since the user was asked to confirm this call. Call the tool again to ask again.';
 const GONE =
   'The page on which the user confirms this call is over: its time has passed, or another call has used it. Call the tool again to ask again.';
 const TOO_MANY_ASKED = 'Too many questions to the user of this caller are open. Call the tool again in some minutes.';

@@ -37,8 +37,9 @@ export class EndpointEffects implements OnApplicationBootstrap {
   /** Why other nodes do not see what this one remembers; `undefined`: they do. */
   readonly #whyNotShared: string | undefined;
   readonly #sharesSessions: boolean;
-  /** The tools that are there at start. */
-  readonly #names = new Set<string>();
+  /** The tools that are there at start; later `undefined`, since tools of catalogues come without end. */
+  #names: Set<string> | undefined = new Set();
+  #advised = false;
 
   constructor(
     @Inject(McpStateStore) store: McpStateStore,
@@ -74,20 +75,33 @@ export class EndpointEffects implements OnApplicationBootstrap {
       const reason = `it has "idempotency" or "confirm", and the nodes that share the sessions of its endpoint would not see its calls on each other: ${why}. ${REMEDY}`;
       throw new McpHandlerDefinitionError(origin, reason);
     }
-    this.#names.add(key);
+    if (this.#names) this.#names.add(key);
+    else this.#advise([key]);
   }
 
-  /** Logs that what the tools promise holds within this process alone, if it does. */
   onApplicationBootstrap(): void {
-    if (this.#names.size === 0 || this.store.isAtomic) return;
+    const names = [...(this.#names ?? [])];
+    this.#names = undefined;
+    if (names.length > 0) this.#advise(names);
+  }
+
+  /** Logs once that what the tools promise holds within this process alone, if it does. */
+  #advise(names: readonly string[]): void {
+    if (this.#advised || this.store.isAtomic) return;
+    this.#advised = true;
     logger.warn(
-      `The tools with "idempotency" or "confirm" (${[...this.#names].join(', ')}) keep their promises only within this process, because ${this.#whyNotShared}. That is enough if there is one process. ${REMEDY}`,
+      `The tools with "idempotency" or "confirm" (${names.join(', ')}) keep their promises only within this process, because ${this.#whyNotShared}. That is enough if there is one process. ${REMEDY}`,
     );
   }
 
   /** Returns the owner of what is remembered about the calls of one caller to one tool. */
-  ownerOf({ call: { principal, session }, target: { key: tool } }: McpRun): string {
+  ownerOf({ call: { principal, session }, target }: McpRun): string {
     const anonymous = session ? `s-${hashOf(session.id)}` : '-';
-    return `${this.owner}:${principal === undefined ? anonymous : hashOf(principal)}.${hashOf(tool)}`;
+    return `${this.owner}:${principal === undefined ? anonymous : hashOf(principal)}.${toolOf(target)}`;
   }
+}
+
+/** Names a tool in keys. A tool of a catalogue is another one than that of another catalogue which has its name. */
+export function toolOf({ source, key }: McpHandlerTarget): string {
+  return hashOf(source === undefined ? key : JSON.stringify([source, key]));
 }

@@ -21,7 +21,7 @@ import { sdk } from '../core/protocol/spec.js';
 import { type CallEnd, Claim, failure, IdempotentCalls, type KeyPlace } from './idempotent-calls.js';
 import { NodeLease } from './node-lease.js';
 import { idempotencyOf, type ToolIdempotency } from './checked-options.js';
-import type { EndpointEffects } from './endpoint-effects.js';
+import { type EndpointEffects, toolOf } from './endpoint-effects.js';
 
 /** A key has at most so many characters. */
 const MAX_KEY = 256;
@@ -80,9 +80,9 @@ export class IdempotencyPlugin extends McpPlugin {
    * Returns the owner of what counts for the address of a caller; `undefined` for one that is known otherwise, or has none. The keys
    * themselves belong to no address: a repeat may come from another one.
    */
-  #addressOwnerOf({ call: { principal, session, request }, target: { key: tool } }: McpRun): string | undefined {
+  #addressOwnerOf({ call: { principal, session, request }, target }: McpRun): string | undefined {
     const address = principal === undefined && !session ? addressOf(request) : '';
-    return address === '' ? undefined : `${this.effects.owner}:a-${hashOf(address)}.${hashOf(tool)}`;
+    return address === '' ? undefined : `${this.effects.owner}:a-${hashOf(address)}.${toolOf(target)}`;
   }
 }
 

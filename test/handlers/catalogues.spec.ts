@@ -353,17 +353,6 @@ describe('a catalogue of tools per caller', () => {
     expect(served.result.content[0].text).toBe('mirrored of ann: {"zone":"a"}');
   });
 
-  it('a catalogue of tools per caller leaves out a tool that would run without the confirmation or the key that it asks for', async () => {
-    const promising = [{ confirm: 'Really?' }, { idempotency: { argument: 'id' } }];
-    lists = () => [...promising.map((options, n) => ({ name: `t${n}`, ...options })), note];
-    await start();
-    expect(await listed(client('ann'))).toEqual(['status', 'note']);
-    const { error } = await client('ann').ask('tools/call', { name: 't0' });
-    expect(error).toMatchObject({ code: -32602 });
-    const lines = app.log.texts().filter((line) => line.includes('a tool of a catalogue cannot have'));
-    expect(lines.map((line) => /it has "(\w+)"/.exec(line)?.[1])).toEqual(['confirm', 'idempotency']);
-  });
-
   it('a catalogue of tools per caller leaves out what has a function or an unknown property, also after another caller got a tool of the same text', async () => {
     const plain = { name: 'remove', description: 'Removes all', _meta: {} };
     const hidden = Object.create({ middleware: 'ignore' }, Object.getOwnPropertyDescriptors(plain)) as object;
@@ -551,7 +540,7 @@ describe('a catalogue of tools per caller', () => {
         return name;
       }
     }
-    await expect(start({}, [Asks])).rejects.toThrow('Ask in the method with ctx.elicit()');
+    await expect(start({}, [Asks])).rejects.toThrow('Give the tools that list() returns the option "confirm".');
   });
 
   it('a catalogue of tools per caller works beside a guard of the app that is made for each request', async () => {

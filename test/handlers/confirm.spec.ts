@@ -72,6 +72,13 @@ class Shop {
     return `archived ${id}`;
   }
 
+  @Tool({ name: 'worded', inputSchema: Order })
+  @Confirm('Remove {id} ({note})?')
+  worded(): string {
+    this.effects.push('worded');
+    return 'worded';
+  }
+
   @Tool({ name: 'wrapped' })
   @wrapping
   @Confirm('Really?')
@@ -216,6 +223,14 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
     expect(await call.text(answering(asked))).toBe('removed A1');
     expect(await rounds(app, 'archive', { id: 'A1' }).answered()).toBe('archived A1');
     expect(effectsOf(app)).toEqual(['remove A1', 'archive A1']);
+  });
+
+  it('D45: a text asks with the arguments that the tool gets, defaults included', async () => {
+    const app = await start();
+    const call = rounds(app, 'worded', { id: 'A"1' });
+    expect((await call.asked()).message).toBe('Remove "A\\"1" ("none")?');
+    expect(await call.answered()).toBe('worded');
+    expect(effectsOf(app)).toEqual(['worded']);
   });
 
   it('in a session the call waits for the answer of the user', async () => {
@@ -733,6 +748,16 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
     @Confirm('Yes?', { url: () => 'https://shop.test' })
     p(): void {}
   }
+  class Placeless {
+    @Tool({ name: 'p', inputSchema: Order })
+    @Confirm('Remove {order}?')
+    p(): void {}
+  }
+  class NoAddress {
+    @Tool({ name: 'p' })
+    @Confirm('Yes?', { whenUnable: 'url', url: 'javascript:{id}' })
+    p(): void {}
+  }
   class OnPrompt {
     @Prompt({ name: 'p' })
     @Confirm('Yes?')
@@ -771,6 +796,8 @@ describe.each(ONE_ADAPTER)('tools that the user confirms, on %s', (adapter) => {
   it.each([
     ['without the address of its page', WithoutUrl, 'without "url"'],
     ['with an address that is not used', UrlAlone, 'without "whenUnable'],
+    ['with a place that no argument has', Placeless, 'has the place {order}'],
+    ['with an address of no page', NoAddress, 'an absolute URL with {id} in it'],
     ['on a prompt', OnPrompt, 'is no tool'],
     ['without @Tool()', Alone, 'is no tool'],
     ['twice', Twice, 'Remove one'],

@@ -106,6 +106,21 @@ describe('plugins', () => {
     expect(await namesOf(gus)).not.toContain('greet');
     await expect(gus.callTool('greet', { city: 'Zurich' })).rejects.toThrow('greet');
   });
+
+  it('ask the user first, if their text says so', async () => {
+    const asked: string[] = [];
+    const ann = await clientOf('ann', {
+      elicit: ({ message }) => {
+        asked.push(message);
+        return { action: 'decline' };
+      },
+    });
+    await operate('PUT', 'tenants/acme/plugins', { ...GREET, confirm: 'Greet {city}?' });
+    expect(await ann.callTool('greet', { city: 'Zurich' })).toMatchObject({
+      isError: true,
+    });
+    expect(asked).toEqual(['Greet "Zurich"?']);
+  });
 });
 
 describe('effects', () => {

@@ -8,6 +8,8 @@ export interface Plugin {
   readonly inputSchema: Record<string, unknown>;
   /** `{city}` is replaced by the argument of that name. */
   readonly template: string;
+  /** The user is asked this first, if it is there: `Greet {city}?` */
+  readonly confirm?: string;
 }
 
 /** The plugins of all tenants. */
@@ -22,10 +24,11 @@ export class Plugins {
 
   toolsOf(tenant: string): McpCatalogueTool[] {
     const plugins = [...(this.#ofTenants.get(tenant)?.values() ?? [])];
-    return plugins.map(({ name, description, inputSchema }) => ({
+    return plugins.map(({ name, description, inputSchema, confirm }) => ({
       name,
       description,
       inputSchema,
+      confirm,
     }));
   }
 

@@ -2,6 +2,7 @@ import { flag, type OptionTable, required, type Resolved, texts } from '../../co
 import { randomToken } from '../../common/random-token.js';
 import { shown } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
+import type { ConfirmOptions, IdempotencyOptions } from '../decorators/effect-options.js';
 import type { ToolOptions } from '../decorators/handler-options.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { JsonSchema } from '../schema/handler-schema.js';
@@ -16,6 +17,20 @@ export interface CatalogueScopes {
    * @default false
    */
   listed?: boolean;
+}
+
+/** The option `confirm` of a tool of a catalogue, with options. @internal */
+export interface CatalogueConfirm extends Pick<ConfirmOptions, 'ttlMs' | 'whenUnable'> {
+  message: string;
+  /** The address of the page, such as `https://shop.example.com/confirm/{id}`. */
+  url?: string;
+}
+
+/** The option `idempotency` of a tool of a catalogue. @internal */
+// oxlint-disable-next-line typescript/no-explicit-any -- a JSON Schema has no type
+export interface CatalogueIdempotency extends Omit<IdempotencyOptions<any>, 'key' | 'argument'> {
+  /** Names the argument that is the key: the client makes up a text for each thing that it wants done. */
+  argument: string;
 }
 
 export const SCOPES_TABLE = {
@@ -62,6 +77,15 @@ export interface McpCatalogueTool extends Pick<
    * @default none
    */
   scopes?: readonly string[] | CatalogueScopes;
+  /**
+   * Sets a question that the user must answer with yes before the tool runs, such as `Refund {amount} to {customer}?`: `{amount}`
+   * stands for the argument `amount`, as JSON.
+   *
+   * @default the tool runs without a question
+   */
+  confirm?: string | CatalogueConfirm;
+  /** Runs repeats of a call once: those of one caller with the same text in an argument. @default each call runs */
+  idempotency?: CatalogueIdempotency;
 }
 
 /** A property that is missing here does not compile. */
@@ -77,6 +101,8 @@ const PROPERTIES = Object.keys({
   task: true,
   ui: true,
   scopes: true,
+  confirm: true,
+  idempotency: true,
   timeoutMs: true,
   maxConcurrent: true,
   maxValues: true,
@@ -89,8 +115,6 @@ const REMEDIES: Readonly<Record<string, string>> = {
   guards: 'It is code, and a tool of a catalogue is data. Put guards on "call": they see the name of the tool.',
   visible:
     'It is code, and a tool of a catalogue is data. Leave the tool out of the lists of callers who may not see it.',
-  confirm: 'The tool would run without it. Use @Tool() or McpRegistry, or decide in "call".',
-  idempotency: 'The tool would run without it. Use @Tool() or McpRegistry, or decide in "call".',
   rename: 'It is for routes, and a tool of a catalogue is none.',
   middleware: 'It is for routes, and a tool of a catalogue is none.',
 };

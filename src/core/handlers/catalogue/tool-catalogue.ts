@@ -3,7 +3,7 @@ import { resolveGroup } from '../../common/options.js';
 import { quiet, within } from '../../common/promises.js';
 import { runOutsideCalls } from '../../calls/mcp-call.js';
 import { logger } from '../../calls/operator-log.js';
-import { shown } from '../../protocol/errors.js';
+import { excerpt, shown } from '../../protocol/errors.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
 import type { MethodInvoker } from '../invocation/handler-invokers.js';
@@ -48,6 +48,8 @@ export const UNKNOWN: CallersTools = new Map();
 const IN_ONE_TURN = 10;
 /** At most so many remarks of a catalogue are logged, each once. */
 const MAX_REMARKS = 100;
+/** A remark has at most so many characters: a schema may have thousands of names. */
+const REMARK_CHARACTERS = 1_000;
 /** Equal tools of different callers are one entry; so many, twice, are known. */
 const KNOWN_TOOLS = 5_000;
 /** Tools that require equal scopes are run by one invoker; so many, twice, are known. */
@@ -113,7 +115,8 @@ export class ToolCatalogue {
   }
 
   /** Logs why a tool is left out: once, and not for hundreds of tools. */
-  remark(text: string): void {
+  remark(reason: string): void {
+    const text = excerpt(reason, REMARK_CHARACTERS);
     if (this.#remarks.has(text) || this.#remarks.size >= MAX_REMARKS) return;
     this.#remarks.add(text);
     logger.warn(`${this.origin}: ${text}`);

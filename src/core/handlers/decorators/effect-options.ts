@@ -35,12 +35,16 @@ export interface ConfirmOptions {
    * @default 'refuse'
    */
   whenUnable?: 'refuse' | 'url';
-  /** Returns the address of the page. `id` is unguessable, and must be part of the address. */
-  url?: (id: string) => string;
+  /**
+   * The address of the page, such as `https://shop.example.com/confirm/{id}`, or a function that returns it. `id` is unguessable, and
+   * must be part of the address.
+   */
+  url?: string | ((id: string) => string);
 }
 
 /** The option `confirm` of a tool, with options. @internal */
 export interface ToolConfirmOptions<Args> extends ConfirmOptions {
+  /** The question. In a text, `{id}` stands for the argument `id`, as JSON. */
   message: string | ConfirmMessage<Args>;
 }
 

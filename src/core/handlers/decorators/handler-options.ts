@@ -152,8 +152,8 @@ export interface ToolOptions<
   ui?: string | ToolUi;
   /**
    * Sets a question that the user must answer with yes before the tool runs, such as
-   * `` ({ id }) => `Delete the order ${id}?` ``; `@Confirm()` says the same. If a client cannot ask its user, the call
-   * is refused.
+   * `` ({ id }) => `Delete the order ${id}?` ``; `@Confirm()` says the same. In a text, `{id}` stands for the argument `id`, as JSON. If a
+   * client cannot ask its user, the call is refused.
    *
    * @default the tool runs without a question
    */

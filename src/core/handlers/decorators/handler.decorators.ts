@@ -202,7 +202,8 @@ const CONFIRM = 'nestjs-mcp-streamable:confirm';
  *
  * A client can answer by itself, without a user: the answer proves no more than that the client gave it.
  *
- * @param message the question, or a function of the validated arguments and the context that returns it
+ * @param message the question, a text in which `{id}` stands for the argument `id`, or a function of the validated arguments and the
+ *   context that returns it
  * @throws McpHandlerDefinitionError for a message that is neither, and at start for a method that is no tool
  * @see https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
  * @publicApi

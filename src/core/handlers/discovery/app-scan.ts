@@ -119,7 +119,7 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
       if (!isTool && !isMade && !isLeftOut && confirmOf(prototype, methodName)) {
         const remedy =
           catalogue && methodName === 'call'
-            ? 'Ask in the method with ctx.elicit(): its tools are those of a catalogue.'
+            ? 'Give the tools that list() returns the option "confirm".'
             : 'Add @Tool(), or remove @Confirm().';
         const reason = `it has @Confirm(), but is no tool: only tools ask before they run. ${remedy}`;
         throw new McpHandlerDefinitionError(`${type.name}.${methodName} (${module})`, reason);
