@@ -107,7 +107,7 @@ export class CallAdmission {
       const text = `${maxRunningCallsPerPrincipal} calls of this caller are running, the maximum.`;
       return tooBusy('TOO_MANY_REQUESTS', text, 'maxRunningCallsPerPrincipal');
     }
-    return waitMs(caller, this.lag.activeMs) > maxLagMs ? late() : undefined;
+    return waitMs(caller, this.lag.now()) > maxLagMs ? late() : undefined;
   }
 
   /**
@@ -118,7 +118,7 @@ export class CallAdmission {
     const { lag, limits } = this;
     if (!(lag.lastingMs > limits.maxLagMs)) return false;
     const oldest = this.#turns[0]?.waiting[0];
-    return lag.isOwn || (oldest !== undefined && lag.activeMs - oldest.at > limits.maxLagMs);
+    return lag.isOwn || (oldest !== undefined && lag.now() - oldest.at > limits.maxLagMs);
   }
 
   /** Counts a call that was accepted, until it releases its place. */
@@ -162,9 +162,8 @@ export class CallAdmission {
     const caller = call.place as Caller;
     // Its turn comes in the async context of another request: what the app stored for this one must not be another tenant's.
     const begin = AsyncResource.bind(() => this.begin(call));
-    const at = this.lag.activeMs;
-    if (caller.waiting.push({ call, at, begin }) === 1) {
-      caller.begunAt = at;
+    if (caller.waiting.push({ call, at: now, begin }) === 1) {
+      caller.begunAt = now;
       this.#turns.push(caller);
     }
     return true;
@@ -207,10 +206,10 @@ export class CallAdmission {
       if (caller.waiting.length > 0) this.#turns.push(caller);
       else this.#release(caller);
       if (call.state !== 'open') continue;
-      const activeMs = this.lag.activeMs;
-      caller.paceMs += (activeMs - caller.begunAt - caller.paceMs) / PACE_OF;
-      caller.begunAt = activeMs;
-      this.#turnAt ??= this.lag.now();
+      const now = this.lag.now();
+      caller.paceMs += (now - caller.begunAt - caller.paceMs) / PACE_OF;
+      caller.begunAt = now;
+      this.#turnAt ??= now;
       left--;
       begin();
     }
@@ -222,8 +221,8 @@ interface Caller extends CallPlace {
   readonly isAnonymous: boolean;
   calls: number;
   /**
-   * Waiting calls are in the order of their arrival; `at` is the time since which a call waits, without pauses, and
-   * `begin` begins it in the async context of its request.
+   * Waiting calls are in the order of their arrival; `at` is the time since which a call waits, by the clock of the
+   * lag, and `begin` begins it in the async context of its request.
    */
   readonly waiting: { readonly call: McpCall; readonly at: number; readonly begin: () => void }[];
   /** Milliseconds pass from one begin of a waiting call to the next, on average. */

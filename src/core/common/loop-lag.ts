@@ -11,8 +11,6 @@ import { performance } from 'node:perf_hooks';
 const PERIOD_MS = 20;
 /** A loop is late by work of its own process if that has used the processor for so much of the time. */
 const MOST = 0.5;
-/** A loop that is late once by more than so many milliseconds, without work of its own, has paused. */
-const PAUSE_MS = 250;
 
 /** The clock of {@link LoopLag}, which is one that a change of the system time does not move. */
 export interface LagTimer {
@@ -40,7 +38,6 @@ const processTimer: LagTimer = {
 export class LoopLag {
   #dueAt = 0;
   #cpuMs = 0;
-  #pausedMs = 0;
   #ticking = false;
   #asked = false;
   /** The tick before the last one is `#before`. */
@@ -62,7 +59,11 @@ export class LoopLag {
    * garbage collection, or a pause in a debugger, is not an overload.
    */
   get lastingMs(): number {
-    this.#ask();
+    this.#asked = true;
+    if (!this.#ticking) {
+      this.#ticking = true;
+      this.#arm();
+    }
     return Math.min(this.#last.lateMs, this.#before.lateMs);
   }
 
@@ -74,23 +75,6 @@ export class LoopLag {
     return this.#last.isOwn && this.#before.isOwn;
   }
 
-  /**
-   * Returns the time without pauses, in which other processes or a debugger kept this process from running: a call that waited
-   * meanwhile did not wait for the work of others. Of two long delays in a row only the first is a pause.
-   */
-  get activeMs(): number {
-    this.#ask();
-    const now = this.timer.now();
-    return now - this.#pausedMs - this.#pauseMs(now - this.#dueAt);
-  }
-
-  #ask(): void {
-    this.#asked = true;
-    if (this.#ticking) return;
-    this.#ticking = true;
-    this.#arm();
-  }
-
   #arm(): void {
     this.#dueAt = this.timer.now() + PERIOD_MS;
     this.#cpuMs = this.timer.cpuMs();
@@ -98,24 +82,13 @@ export class LoopLag {
   }
 
   #tick(): void {
-    const lateMs = Math.max(0, this.timer.now() - this.#dueAt);
-    this.#pausedMs += this.#pauseMs(lateMs);
     this.#before = this.#last;
-    this.#last = { lateMs, isOwn: this.#isOwn(lateMs) };
+    const lateMs = Math.max(0, this.timer.now() - this.#dueAt);
+    this.#last = { lateMs, isOwn: this.timer.cpuMs() - this.#cpuMs >= MOST * (PERIOD_MS + lateMs) };
     this.#ticking = this.#asked;
     this.#asked = false;
     if (this.#ticking) this.#arm();
     else this.#last = this.#before = IN_TIME;
-  }
-
-  /** Returns whether this process has used most of the processor time since the timer was armed. */
-  #isOwn(lateMs: number): boolean {
-    return this.timer.cpuMs() - this.#cpuMs >= MOST * (PERIOD_MS + lateMs);
-  }
-
-  /** Returns how much of a delay is a pause. */
-  #pauseMs(lateMs: number): number {
-    return lateMs > PAUSE_MS && this.#last.lateMs <= PAUSE_MS && !this.#isOwn(lateMs) ? lateMs : 0;
   }
 }
 
