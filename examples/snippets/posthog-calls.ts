@@ -1,5 +1,8 @@
 // #region posthog
-import type { McpCallEnd, McpCallInfo, McpInstrumentation } from 'nestjs-mcp-streamable';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { type McpCallEnd, McpSessionService } from 'nestjs-mcp-streamable';
+
+export const ANALYTICS = Symbol('analytics');
 
 /** The part of `PostHog` of `posthog-node` that is used. */
 export interface Analytics {
@@ -11,14 +14,18 @@ export interface Analytics {
 }
 
 /** Sends one event for each call of a tool. */
-export class PostHogCalls implements McpInstrumentation {
-  constructor(private readonly posthog: Analytics) {}
+@Injectable()
+export class PostHogCalls implements OnModuleInit {
+  constructor(
+    @Inject(McpSessionService) private readonly sessions: McpSessionService,
+    @Inject(ANALYTICS) private readonly posthog: Analytics,
+  ) {}
 
-  call<T>(_info: McpCallInfo, run: () => T): T {
-    return run();
+  onModuleInit(): void {
+    this.sessions.calls$.subscribe((end) => this.#send(end));
   }
 
-  ended({ call, outcome, durationMs, handled }: McpCallEnd): void {
+  #send({ call, outcome, durationMs, handled }: McpCallEnd): void {
     // A client may name tools that do not exist.
     if (!handled || call.method !== 'tools/call') return;
     const { name: tool, principal, clientInfo, protocolVersion } = call;

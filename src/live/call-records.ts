@@ -16,7 +16,8 @@ export interface RunningCall {
   readonly info: McpCallInfo;
   /** The time at which it began, by `performance.now()`. */
   readonly at: number;
-  readonly key: string;
+  /** Numbers the calls of this page, from 1. */
+  readonly number: number;
 }
 
 /** Something that a call sent or got before its end. */
@@ -44,10 +45,9 @@ export class CallRecords {
 
   constructor(private readonly payloads: Payloads | undefined) {}
 
-  begin(running: RunningCall): CallRecord {
-    const { call, key } = running;
+  begin(running: RunningCall, key: string): CallRecord {
     const record = new CallRecord(running, this.payloads);
-    this.#running.set(call, record);
+    this.#running.set(running.call, record);
     this.#kept.set(key, record);
     if (this.#kept.size <= KEPT) return record;
     // The oldest; it may still run, and is kept by its call then.
@@ -66,7 +66,8 @@ export class CallRecords {
   }
 
   get(key: string): object | undefined {
-    return this.#kept.get(key)?.shown();
+    const record = this.#kept.get(key);
+    return record && { key, ...record.shown() };
   }
 }
 
@@ -80,7 +81,6 @@ export class CallRecord implements Required<Pick<McpCallHooks, 'notified' | 'ask
   #arguments: unknown;
   /** Until its arguments are copied. */
   #running: RunningCall | undefined;
-  readonly key: string;
   #left = 0;
   #entered: number | undefined;
   #returned: number | undefined;
@@ -93,8 +93,7 @@ export class CallRecord implements Required<Pick<McpCallHooks, 'notified' | 'ask
     running: RunningCall,
     private readonly payloads: Payloads | undefined,
   ) {
-    const { info, at, key } = running;
-    this.key = key;
+    const { info, at } = running;
     this.#running = running;
     this.#begin = at;
     const { traceparent } = info.meta ?? {};
@@ -151,7 +150,6 @@ export class CallRecord implements Required<Pick<McpCallHooks, 'notified' | 'ask
 
   shown(): object {
     return {
-      key: this.key,
       running: this.#ended === undefined,
       outcome: this.#outcome,
       ms: this.#ended,

@@ -133,11 +133,11 @@ export class LiveEndpoint implements McpEndpointPlugin {
   }
 
   call(call: McpCall): McpCallHooks {
-    const key = `${this.nodeId}-${this.index}-${++this.#calls}`;
-    const running = { call, info: infoOf(call), at: performance.now(), key };
+    const running = { call, info: infoOf(call), at: performance.now(), number: ++this.#calls };
     this.#running.add(running);
     if (!this.#isRecording) return { answered: (end) => this.#answered(running, end) };
-    const record = this.#records.begin(running);
+    const key = this.#callKey(running);
+    const record = this.#records.begin(running, key);
     return {
       notified: (message) => record.notified(message),
       asked: (question, answer) => record.asked(question, answer),
@@ -269,7 +269,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
   async cancelCall(key: string): Promise<boolean> {
     for (const running of this.#running) {
       const { call, info } = running;
-      if (running.key !== key || !isCancellable(running)) continue;
+      if (this.#callKey(running) !== key || !isCancellable(running)) continue;
       this.#get(SessionRuntime).calls.fail(call, REQUEST_FAILED, CANCELLED);
       logger.log(`A call of ${cut(info.method)} was cancelled from the live page.`);
       return true;
@@ -412,7 +412,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
     const { call, info, at } = running;
     const { name, version } = call.client.clientInfo;
     return {
-      key: running.key,
+      key: this.#callKey(running),
       method: cut(info.method),
       name: info.name === undefined ? null : cut(info.name),
       session: info.sessionId === undefined ? null : shortId(info.sessionId),
@@ -434,6 +434,10 @@ export class LiveEndpoint implements McpEndpointPlugin {
     let key = this.#taskKeys.get(task);
     if (key === undefined) this.#taskKeys.set(task, (key = hashOf(task.id)));
     return key;
+  }
+
+  #callKey({ number }: RunningCall): string {
+    return `${this.nodeId}-${this.index}-${number}`;
   }
 
   private get service(): McpSessionService {

@@ -2,6 +2,7 @@ import { Injectable, Logger, NotFoundException } from '@nestjs/common';
 import {
   McpCatalogue,
   type McpCatalogueTool,
+  McpRegistry,
   McpStreamableModule,
   Prompt,
   Resource,
@@ -99,6 +100,14 @@ describe('the data of calls on the page', () => {
     const { result, shown } = await shownOf('pay', { pin: SECRET, order: 'A' });
     expect(result.structuredContent).toEqual({ pin: SECRET, next: { pin: SECRET } });
     expect(shown.arguments).toEqual({ pin: '[redacted]', order: 'A' });
+    expect(JSON.stringify(shown)).not.toContain(SECRET);
+  });
+
+  it('a call that is refused before its handler runs is shown with its arguments, without what schemas mark as sensitive', async () => {
+    await app.app.get(McpRegistry).disable('pay', { reason: 'Not now.' });
+    const { shown } = await shownOf('pay', { pin: SECRET, order: 'A' });
+    expect(shown).toMatchObject({ outcome: 'tool_error', arguments: { pin: '[redacted]', order: 'A' } });
+    expect(shown.stages.entered).toBeUndefined();
     expect(JSON.stringify(shown)).not.toContain(SECRET);
   });
 

@@ -7,7 +7,7 @@ import { Test } from '@nestjs/testing';
 import { McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { createMcpTestClient, expectNothingLeft } from 'nestjs-mcp-streamable/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { PostHogCalls } from '../../examples/snippets/posthog-calls.js';
+import { ANALYTICS, PostHogCalls } from '../../examples/snippets/posthog-calls.js';
 import { SENTRY, SentryCalls, type SentryScope } from '../../examples/snippets/sentry-calls.js';
 import { eventually } from '../support/eventually.js';
 
@@ -71,8 +71,8 @@ it('Sentry: a report of a call names the handler and the caller, and the filter 
 it('PostHog: one event for each call of a tool that exists, without its arguments', async () => {
   const capture = vi.fn();
   const testing = await Test.createTestingModule({
-    imports: [McpStreamableModule.forRoot({ serverInfo, principal, instrumentation: new PostHogCalls({ capture }) })],
-    providers: [ShopTools],
+    imports: [McpStreamableModule.forRoot({ serverInfo, principal })],
+    providers: [ShopTools, PostHogCalls, { provide: ANALYTICS, useValue: { capture } }],
   }).compile();
   const app = testing.createNestApplication({ logger: false });
   const mcp = await createMcpTestClient(app);

@@ -1,6 +1,9 @@
 import type { McpCall, OutboundMessage } from './mcp-call.js';
 import type { McpCallEnd } from './mcp-instrumentation.js';
 
+/** `answered`: the outcome for the client is certain; `ended`: nothing runs for the caller any more. @internal */
+export type CallPhase = 'answered' | 'ended';
+
 /** What plugins do with one call. Its methods do not throw, but for what serves the call, and what refuses it. @internal */
 export interface CallHooks {
   /** Finds the target and serves the call inside the ring 'observe'. */
@@ -9,8 +12,8 @@ export interface CallHooks {
   serve<T>(request: () => T): T;
   notified(message: OutboundMessage): void;
   asked(question: OutboundMessage, answer: Promise<unknown>): void;
-  /** Tells that the outcome for the client is certain, that nothing runs for the caller any more, or both; each once. */
-  over(end: McpCallEnd, which: { readonly answered: boolean; readonly ended: boolean }): void;
+  /** Tells of phases of the end, each once, outside of the async context of the call. */
+  over(end: McpCallEnd, phases: readonly CallPhase[]): void;
 }
 
 /** The plugins of an endpoint that act on calls. @internal */

@@ -53,7 +53,7 @@ export class CallObserver {
     call.observedAt = undefined;
     const durationMs = performance.now() - observedAt;
     const end = endOf(call, outcome, { durationMs, result, error });
-    call.hooks?.over(end, { answered: true, ended: call.handle === undefined });
+    call.hooks?.over(end, call.handle === undefined ? ANSWERED_AND_ENDED : ANSWERED);
     this.#ended$.next(end);
   }
 
@@ -95,6 +95,9 @@ export interface AskedQuestion {
   /** Never rejects. */
   readonly outcome: Promise<McpQuestionOutcome>;
 }
+
+const ANSWERED = ['answered'] as const;
+const ANSWERED_AND_ENDED = ['answered', 'ended'] as const;
 
 /** Describes the end of a call. */
 export function endOf(

@@ -146,16 +146,12 @@ export class Calls {
       return found.then((target) => {
         assertOpen(call);
         call.target = target;
-        return this.#inPlugins(call);
+        return call.hooks ? call.hooks.serve(() => this.#request(call)) : this.#request(call);
       });
     }
     call.target = found;
-    return this.#inPlugins(call);
-  };
-
-  #inPlugins(call: McpCall): object | Promise<object> {
     return call.hooks ? call.hooks.serve(() => this.#request(call)) : this.#request(call);
-  }
+  };
 
   #request(call: McpCall): object | Promise<object> {
     const uriOf = URI_OF.get(call.method);

@@ -396,7 +396,7 @@ export class McpCall implements McpHttpCall {
     if (end.outcome === 'cancelled') this.expire(end.error);
     this.#goesOn = false;
     this.#letGo();
-    this.hooks?.over(end, { answered: false, ended: true });
+    this.hooks?.over(end, ['ended']);
   }
 
   /** Holds the place of the call among those that run, until {@link release} (E14). @internal */

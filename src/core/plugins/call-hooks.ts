@@ -1,6 +1,6 @@
 import { isThenable } from '../common/promises.js';
-import type { CallHooks } from '../calls/call-hooks.js';
-import { assertOpen, type McpCall, type OutboundMessage, runOutsideCalls } from '../calls/mcp-call.js';
+import type { CallHooks, CallPhase } from '../calls/call-hooks.js';
+import { assertOpen, currentMcpCall, type McpCall, type OutboundMessage, runOutsideCalls } from '../calls/mcp-call.js';
 import type { McpCallEnd } from '../calls/mcp-instrumentation.js';
 import { logError } from '../calls/operator-log.js';
 import type { McpCallHooks, McpEndpointPlugin } from './mcp-plugin.js';
@@ -16,8 +16,7 @@ export interface PluginsOfCalls {
 export class PluginCallHooks implements CallHooks {
   readonly #hooks: McpCallHooks[] = [];
   #recorders: readonly McpCallHooks[] = [];
-  #answered = false;
-  #ended = false;
+  readonly #told: Record<CallPhase, boolean> = { answered: false, ended: false };
 
   constructor(
     private readonly call: McpCall,
@@ -45,16 +44,21 @@ export class PluginCallHooks implements CallHooks {
     for (const hooks of this.#hooks) safely(() => hooks.asked?.(question, settled));
   }
 
-  /** What ends a call may run in the async context of its handler, which ends its own session for example. */
-  over(end: McpCallEnd, which: { readonly answered: boolean; readonly ended: boolean }): void {
-    const answered = which.answered && !this.#answered;
-    const ended = which.ended && !this.#ended;
-    this.#answered ||= answered;
-    this.#ended ||= ended;
-    runOutsideCalls(() => {
-      if (answered) for (const hooks of this.#hooks) tell(hooks, 'answered', end);
-      if (ended) for (const hooks of this.#hooks) tell(hooks, 'ended', end);
-    });
+  over(end: McpCallEnd, phases: readonly CallPhase[]): void {
+    // What ends a call may run in the async context of its handler, which ends its own session for example.
+    if (currentMcpCall()) return runOutsideCalls(() => this.over(end, phases));
+    for (const phase of phases) {
+      if (this.#told[phase]) continue;
+      this.#told[phase] = true;
+      for (const hooks of this.#hooks) {
+        try {
+          const returned: unknown = hooks[phase]?.(end);
+          if (isThenable(returned)) returned.then(undefined, logError);
+        } catch (error) {
+          logError(error);
+        }
+      }
+    }
   }
 
   #made(plugins: readonly McpEndpointPlugin[]): readonly McpCallHooks[] {
@@ -85,8 +89,16 @@ export class PluginCallHooks implements CallHooks {
   /** Serves the call inside a hook: once, and with the outcome of the call, whatever the hook does. */
   #around<T>(hooks: McpCallHooks, serve: () => T): T {
     let served: Served<T> | undefined;
+    let hasWaited = false;
     const run = (): T => {
-      served ??= this.#served(serve);
+      if (!served) {
+        try {
+          if (hasWaited) assertOpen(this.call);
+          served = { value: serve() };
+        } catch (error) {
+          served = { error };
+        }
+      }
       if ('error' in served) throw served.error;
       return served.value;
     };
@@ -96,6 +108,7 @@ export class PluginCallHooks implements CallHooks {
     } catch (error) {
       if (!passesOn(served, error)) logError(error);
     }
+    hasWaited = true;
     if (!isThenable(returned)) return run();
     const own = Promise.resolve(returned);
     if (served) {
@@ -109,16 +122,6 @@ export class PluginCallHooks implements CallHooks {
     }) as T;
   }
 
-  #served<T>(serve: () => T): Served<T> {
-    try {
-      // The plugin may have waited.
-      assertOpen(this.call);
-      return { value: serve() };
-    } catch (error) {
-      return { error };
-    }
-  }
-
   #admitted<T>(hooks: McpCallHooks, serve: () => T): T {
     const admitting = hooks.admit!();
     if (!isThenable(admitting)) return serve();
@@ -130,16 +133,6 @@ export class PluginCallHooks implements CallHooks {
 }
 
 const NONE: readonly McpCallHooks[] = [];
-
-/** Tells a plugin of the end of a call; what it throws, or rejects with, is logged. */
-function tell(hooks: McpCallHooks, what: 'answered' | 'ended', end: McpCallEnd): void {
-  try {
-    const returned: unknown = hooks[what]?.(end);
-    if (isThenable(returned)) returned.then(undefined, logError);
-  } catch (error) {
-    logError(error);
-  }
-}
 
 /** Runs a hook; what it throws, or rejects with, is logged. */
 export function safely<T>(hook: () => T): T | undefined {

@@ -111,7 +111,7 @@ describe('a call that is diverted', () => {
     await task.end;
     expect([held.release.mock.calls.length, call.isServed, calls.count]).toEqual([1, false, 0]);
     expect(call.signal.reason).toBe(end.error);
-    expect(over).toHaveBeenCalledWith(end, { answered: false, ended: true });
+    expect(over).toHaveBeenCalledWith(end, ['ended']);
     expect(place.leave).not.toHaveBeenCalled();
     handler.resolve({});
     await vi.waitFor(() => expect(place.leave).toHaveBeenCalledOnce());
