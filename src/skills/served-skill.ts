@@ -84,7 +84,7 @@ export function servedMethodSkill(entry: SkillEntry): ServedSkill {
     admits: (context) => entry.admits({ uri }, context),
     async manifest(context) {
       if (!dynamic) return (await run(context)).manifest;
-      await entry.assertAdmits({ uri }, context);
+      await entry.refusal({ uri }, context);
       return { uri, frontmatter: { ...frontmatter! }, resources: 'dynamic' };
     },
     files: async (context) => (await run(context)).manifest.resources,

@@ -2,7 +2,7 @@ import { type CanActivate, type ExecutionContext, ForbiddenException, Injectable
 import { McpExecutionContext, Prompt, Resource, ResourceTemplate, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
-import { testApps } from '../support/test-apps.js';
+import { registryOf, testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 
 const denies: CanActivate = {
@@ -53,6 +53,14 @@ class Hidden {
   @UseGuards(owns)
   @Tool({ name: 'owned', inputSchema: { type: 'object', properties: { owner: { type: 'string' } } } })
   owned(): string {
+    return 'ran';
+  }
+  @UseGuards(owns)
+  @Tool({
+    name: 'owned-region',
+    inputSchema: { type: 'object', properties: { region: { type: 'string', 'x-mcp-header': 'Region' } } },
+  })
+  ownedRegional(): string {
     return 'ran';
   }
   @UseGuards(owns)
@@ -132,5 +140,26 @@ describe.each(ONE_ADAPTER)('a handler that guards keep from a caller, on %s', (a
       status: 403,
       error: { code: -32000 },
     });
+  });
+
+  it('D31: a handler that guards keep from a caller is denied with one answer, whatever else is wrong with the call, or with the handler', async () => {
+    const app = await start();
+    const modern = new ModernClient(app.url);
+    const args = { owner: 'bob', region: 'eu' };
+    const headers = { 'mcp-param-region': 'eu' };
+    const answer = async (more: object = {}, sent: Record<string, string> = headers) => {
+      const params = { name: 'owned-region', arguments: args, ...more };
+      const response = await modern.request('tools/call', params, { id: 'x', headers: sent });
+      return { status: response.status, text: await response.text() };
+    };
+    const denied = await answer();
+    expect(denied).toMatchObject({ status: 200, text: expect.stringContaining('Forbidden resource') });
+    expect(await answer({ requestState: 'none' })).toEqual(denied);
+    expect(await answer({}, { 'mcp-param-region': 'us' })).toEqual(denied);
+    const registry = registryOf(app);
+    await registry.disable('owned-region', { reason: 'Not now.' });
+    expect(await answer()).toEqual(denied);
+    expect(await answer({ requestState: 'none' })).toEqual(denied);
+    await registry.enable('owned-region');
   });
 });

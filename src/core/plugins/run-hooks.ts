@@ -72,7 +72,7 @@ export class PluginRun implements McpRun {
   readonly hooks: readonly McpRunHooks[];
   readonly #answers = new WeakSet<object>();
   readonly #handle = deferred<object>();
-  #admitted: Promise<void> | undefined;
+  #refusal: Promise<unknown> | undefined;
   #state: 'guarded' | 'admitted' | 'over' = 'guarded';
 
   constructor(
@@ -80,8 +80,8 @@ export class PluginRun implements McpRun {
     readonly call: McpCall,
     readonly sent: Readonly<Record<string, unknown>>,
     private readonly asking: AskingRun,
-    /** Asks the guards. @throws (rejects) as a call would */
-    private readonly askGuards: () => Promise<void>,
+    /** Asks the guards. @returns the result of a caller whom they refuse @throws (rejects) its error */
+    private readonly askGuards: () => Promise<unknown>,
   ) {
     this.target = hooked.target;
     this.hooks = this.made(hooked.aroundRounds);
@@ -91,13 +91,18 @@ export class PluginRun implements McpRun {
     return this.asking.isMarked;
   }
 
-  assertAdmitted(): Promise<void> {
-    return (this.#admitted ??= quiet(this.askGuards()));
+  async assertAdmitted(): Promise<void> {
+    if (await this.refusal()) throw new HandlerSkipped('The guards refuse the caller.');
+  }
+
+  /** Returns the result of a caller whom the guards refuse; they are asked once. @throws (rejects) its error */
+  refusal<T>(): Promise<T | undefined> {
+    return (this.#refusal ??= quiet(this.askGuards())) as Promise<T | undefined>;
   }
 
   /** Called when the guards have accepted the caller, in whichever round. */
   admitted(): void {
-    this.#admitted ??= Promise.resolve();
+    this.#refusal ??= Promise.resolve();
     if (this.#state === 'guarded') this.#state = 'admitted';
   }
 
@@ -180,16 +185,21 @@ export class PluginRun implements McpRun {
     try {
       returned = await hooks.around!(inner.next);
     } catch (error) {
-      // A caller from whom guards hide the handler learns nothing of it (D31).
-      if (!inner.threw(error)) await this.assertAdmitted();
-      throw error;
+      if (inner.threw(error)) throw error;
+      return this.#failed(error);
     }
     if (result !== undefined && (returned === result || changedFrom.get(returned) === result)) return returned as T;
     if (this.#answers.has(returned)) return returned as T;
-    await this.assertAdmitted();
-    throw new TypeError(
-      'around() of a plugin must return what next() gave, a copy of it by passed(), or what run.answer() gave. It returned something else, so the call failed.',
-    );
+    const text =
+      'around() of a plugin must return what next() gave, a copy of it by passed(), or what run.answer() gave. It returned something else, so the call failed.';
+    return this.#failed(new TypeError(text));
+  }
+
+  /** Fails for a caller whom the guards accept. Another one gets its refusal: it learns nothing of the failure (D31). */
+  async #failed<T>(error: unknown): Promise<T> {
+    const refused = await this.refusal<T>();
+    if (refused) return refused;
+    throw error;
   }
 }
 
@@ -241,7 +251,7 @@ export class PluginRound implements HandlerRound {
       await next();
     } catch (error) {
       // As in a passage.
-      if (!innermost.threw(error)) await this.run.assertAdmitted();
+      if (!innermost.threw(error)) this.answer = await this.run.refusal<object>();
       throw error;
     }
     // Whatever a plugin answers: the value is the handler's.

@@ -22,7 +22,7 @@ export function invokeHooked<Args extends Readonly<Record<string, unknown>>, T>(
     takeRequestState: () => undefined,
     ask: (questions: Readonly<Record<string, McpQuestion>>) => context.ask(questions),
   };
-  const run = new PluginRun(handler.runs, context.mcpCall, args, asking, () => handler.assertAdmits(args, context));
+  const run = new PluginRun(handler.runs, context.mcpCall, args, asking, () => handler.refusal(args, context));
   const round = new PluginRound(run);
   return run.serve(() => round.serve(() => handler.invoke(args, context.within(round))));
 }

@@ -15,7 +15,7 @@ import { RequestStates } from '../questions/request-state.js';
 import { StoredStates } from '../state/stored-states.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
 
-type CalledHandler<Args, T> = Pick<Served<Args, T>, 'invoke' | 'assertAdmits'> & Hooked & McpHandlerTarget;
+type CalledHandler<Args, T> = Pick<Served<Args, T>, 'invoke' | 'refusal'> & Hooked & McpHandlerTarget;
 
 interface HookedCall<Args, T> {
   readonly call: McpCall;
@@ -83,7 +83,7 @@ export class HandlerCalls {
     { call, runs, handler, args }: HookedCall<Args, T>,
   ): Promise<T | InputRequiredResult> {
     const sent = args as Readonly<Record<string, unknown>>;
-    const passing = new PluginRun(runs, call, sent, run, () => handler.assertAdmits(args, this.context(call)));
+    const passing = new PluginRun(runs, call, sent, run, () => handler.refusal(args, this.context(call)));
     return passing.serve(() =>
       run.serve(() => {
         const round = new PluginRound(passing);
@@ -98,12 +98,13 @@ export class HandlerCalls {
    */
   #refused<Args, T>(call: McpCall, handler: CalledHandler<Args, T>, args: Args, error: unknown): Promise<T> {
     const fail = (): Promise<never> => Promise.reject(error);
-    const assertAdmitted = (): Promise<void> => handler.assertAdmits(args, this.context(call));
-    if (!handler.runs) return assertAdmitted().then(fail);
+    const refusal = (): Promise<T | undefined> => handler.refusal(args, this.context(call));
+    const answer = (refused: T | undefined): T | Promise<T> => refused ?? fail();
+    if (!handler.runs) return refusal().then(answer);
     const asking = { isMarked: false, takeRequestState: () => undefined, ask: fail };
     const sent = args as Readonly<Record<string, unknown>>;
-    const passing = new PluginRun(handler.runs, call, sent, asking, assertAdmitted);
-    return passing.serve(() => passing.assertAdmitted().then(fail));
+    const passing = new PluginRun(handler.runs, call, sent, asking, refusal);
+    return passing.serve(() => passing.refusal<T>().then(answer));
   }
 
   /** Runs a handler that cannot ask: the result is that of its method. */

@@ -62,13 +62,13 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
       // The guards must see what the method sees: another value of the argument that is completed counts for neither.
       const { [argument.name]: _, ...others } = known?.arguments ?? NO_ARGUMENTS;
       const args = { ...others, [argument.name]: argument.value };
-      const admitted =
+      const refusal: Promise<unknown> =
         entry.kind === 'prompt'
-          ? entry.assertAdmits(args, context)
+          ? entry.refusal(args, context)
           : entry.kind === 'template'
-            ? entry.assertAdmits({ variables: args }, context)
-            : entry.assertAdmits({ uri: canonicalUri(entry.key) }, context);
-      await admitted.catch((error: unknown) => {
+            ? entry.refusal({ variables: args }, context)
+            : entry.refusal({ uri: canonicalUri(entry.key) }, context);
+      await refusal.catch((error: unknown) => {
         throw isMissing(error) ? missingReference(ref) : error;
       });
       // A reference may also be the URI of a resource, which has no completions.

@@ -87,11 +87,12 @@ export interface Served<Args, Result> {
    */
   admits(args: Args, context: McpContext): Promise<boolean>;
   /**
-   * Does the same for a completion, which runs another method than its handler's, with the arguments that are known so far.
+   * Asks the same guards, with the arguments that are known so far: a completion runs another method than its handler's.
    *
+   * @returns what `invoke` returns to a caller whom they refuse; `undefined` if they accept it
    * @throws the error that `invoke` throws for a denial
    */
-  assertAdmits(args: Partial<Args>, context: McpContext): Promise<void>;
+  refusal(args: Partial<Args>, context: McpContext): Promise<Result | undefined>;
   /** Returns whether the caller may make requests about an earlier call: not without the scopes of the handler. */
   permits(context: McpContext): boolean;
   /** Does the same, and throws the denial. @throws HandlerDeniedError */
@@ -143,6 +144,14 @@ export function served<Args, Result>(
     const value = await handler.run(args, context);
     return as && !isPlainText(value) ? read(value, context) : value;
   };
+  /** Returns the result that says that a tool failed. @throws the error of any other handler */
+  const failed = async (thrown: unknown, args: Partial<Args>, context: McpContext): Promise<Result> => {
+    const error = (await isHidden(thrown, context)) ? notFound(kind, asked(args)) : thrown;
+    const report = reportOf({ origin, context });
+    const { request } = context;
+    if (kind === 'tool') return toToolFailure(error, { kind, name, failures, request, report }) as Result;
+    throw toReadFailure(error, { kind, name: asked(args), failures, request, report });
+  };
   const invoke = async (args: Args, context: McpContext): Promise<Result> => {
     const { round } = context;
     try {
@@ -156,11 +165,7 @@ export function served<Args, Result>(
       return isThenable(result) ? await result : result;
     } catch (thrown) {
       if (round?.answer) return round.answer as Result;
-      const error = (await isHidden(thrown, context)) ? notFound(kind, asked(args)) : thrown;
-      const report = reportOf({ origin, context });
-      const { request } = context;
-      if (kind === 'tool') return toToolFailure(error, { kind, name, failures, request, report }) as Result;
-      throw toReadFailure(error, { kind, name: asked(args), failures, request, report });
+      return await failed(thrown, args, context);
     } finally {
       round?.end();
     }
@@ -170,13 +175,11 @@ export function served<Args, Result>(
     invoke,
     visible: (context) => handler.visible(context),
     admits: (args, context) => handler.admits(args, context),
-    assertAdmits: (args, context) =>
-      handler.assertAdmits(args, context).catch(async (thrown: unknown) => {
-        const report = reportOf({ origin, context });
-        const error = (await isHidden(thrown, context)) ? notFound(kind, asked(args)) : thrown;
-        const { request } = context;
-        throw toReadFailure(error, { kind, name: asked(args), failures, request, report });
-      }),
+    refusal: (args, context) =>
+      handler.assertAdmits(args, context).then(
+        () => undefined,
+        (thrown: unknown) => failed(thrown, args, context),
+      ),
     permits: (context) => handler.permits(context),
     assertPermits: (context) => handler.assertPermits(context),
     guarded: handler.guarded,
