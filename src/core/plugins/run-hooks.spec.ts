@@ -45,8 +45,8 @@ function setup(hooks: (run: McpRun) => McpRunHooks = () => ({}), { isMarked = fa
   const held = { share: vi.fn(), release: vi.fn() };
   const call = new McpCall({ era: 'modern', principal: undefined, request: {}, held }, message, from, {} as never);
   call.place = { leave: vi.fn() };
-  const over = vi.fn();
-  call.hooks = { over, asked: vi.fn() } as never;
+  const [over, asked] = [vi.fn(), vi.fn()];
+  call.hooks = { over, asked } as never;
   const diverted = new DivertedCalls();
   const hooked = {
     target: TARGET,
@@ -71,7 +71,20 @@ function setup(hooks: (run: McpRun) => McpRunHooks = () => ({}), { isMarked = fa
     call.answered();
     call.release();
   };
-  return { call, run, diverted, handler, begin, sent, held, over, place: call.place, answered, task: new Task() };
+  return {
+    call,
+    run,
+    diverted,
+    handler,
+    begin,
+    sent,
+    held,
+    over,
+    asked,
+    place: call.place,
+    answered,
+    task: new Task(),
+  };
 }
 
 describe('a call that is diverted', () => {
@@ -93,14 +106,15 @@ describe('a call that is diverted', () => {
     ]);
   });
 
-  it('a call that is diverted sends questions and progress to the new client, and neither logs nor notifications', async () => {
-    const { call, task, sent } = await diverted();
+  it('a call that is diverted sends questions and progress to the new client, and neither logs nor notifications; plugins hear the questions', async () => {
+    const { call, task, sent, asked } = await diverted();
     const question = { key: 'r', embedded: { method: 'roots/list' } as const, accept: () => ({}) };
     expect(await call.ask({ method: 'roots/list' }, {}, question).catch(String)).toEqual({ roots: [] });
     expect(call.progress({ progress: 1 })).toBe(true);
     expect(call.wantsLog('error')).toBe(false);
     await call.notify({ method: 'notifications/message' });
     expect([task.heard, sent]).toEqual([[['roots/list', 'r'], { progress: 1 }], []]);
+    expect(asked).toHaveBeenCalledWith({ method: 'roots/list' }, expect.any(Promise));
   });
 
   it('a call that is diverted holds its body until the new client has ended, and its place until its handler has settled', async () => {

@@ -235,7 +235,11 @@ export class PluginRound implements HandlerRound {
     return this.run.through(this.#inRounds, invoke);
   }
 
-  async valueOf<T>(produce: () => Promise<T>): Promise<T> {
+  valueOf<T>(produce: () => Promise<T>): Promise<T> {
+    return this.#inResults.length > 0 ? this.#valueInside(produce) : produce();
+  }
+
+  async #valueInside<T>(produce: () => Promise<T>): Promise<T> {
     let value: { readonly is: T } | undefined;
     const innermost = new Inner(async () => {
       value = { is: await produce() };
