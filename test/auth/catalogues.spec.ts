@@ -1,4 +1,11 @@
-import { type CanActivate, type ExecutionContext, ForbiddenException, Injectable, UseGuards } from '@nestjs/common';
+import {
+  type CanActivate,
+  type ExecutionContext,
+  ForbiddenException,
+  Injectable,
+  Scope,
+  UseGuards,
+} from '@nestjs/common';
 import {
   type McpCaller,
   McpCatalogue,
@@ -23,6 +30,7 @@ import {
 let lists: (caller: McpCaller) => McpCatalogueTool[];
 const seenByGuard: unknown[] = [];
 const ran: string[] = [];
+let made = 0;
 
 /** Sees each call, and refuses the tool `closed`. */
 @Injectable()
@@ -50,9 +58,19 @@ class Plugins {
   }
 }
 
+/** Is made for each request. */
+@Injectable({ scope: Scope.REQUEST })
+class PerRequest implements CanActivate {
+  readonly #time = ++made;
+  canActivate(): boolean {
+    return this.#time > 0;
+  }
+}
+
 @McpCatalogue()
 @Injectable()
 @RequireScopes('notes:list')
+@UseGuards(PerRequest)
 class Guarded {
   list(): McpCatalogueTool[] {
     return [{ name: 'of_class' }, { name: 'of_all', scopes: ['notes:send'] }];
@@ -156,7 +174,9 @@ describe('a tool of a catalogue with scopes', () => {
       expect(await listed(more)).toContain('of_class');
       expect(await listed(more)).not.toContain('of_all');
       const all = await asker(app, era, await bearer(idp(), 'notes:read notes:list notes:write notes:send'));
+      const before = made;
       expect((await call(all, 'of_all')).status).toBe(200);
+      expect(made).toBe(before + 1);
     });
   });
 

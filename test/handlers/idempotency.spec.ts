@@ -1,6 +1,8 @@
 import { type CanActivate, ConflictException, Injectable, UseGuards } from '@nestjs/common';
 import {
   McpArgs,
+  McpCatalogue,
+  type McpCatalogueTool,
   type McpContext,
   McpCtx,
   McpHandlerDefinitionError,
@@ -549,6 +551,51 @@ describe.each(ONE_ADAPTER)('the store of idempotent tools, on %s', (adapter) => 
     const tool = registry.registerTool({ name: 'late', handler });
     expect(() => tool.update({ confirm: 'Sure?' })).toThrow('in the memory of this process');
     expect(await call(app, 'late', {})).toBe('done');
+  });
+});
+
+describe('a tool of a catalogue with a key', () => {
+  @McpCatalogue()
+  @Injectable()
+  class Plugins {
+    list(): McpCatalogueTool[] {
+      const schema = { type: 'object', properties: { id: { type: 'string' } } };
+      const names = ['first', 'second'];
+      return [
+        { name: 'plain' },
+        ...names.map((name) => ({ name, inputSchema: schema, idempotency: { argument: 'id' } })),
+      ];
+    }
+    call(name: string): string {
+      return name;
+    }
+  }
+  const start = testApps(ONE_ADAPTER[0]!, { providers: [Plugins] });
+  const listed = async (app: TestApp): Promise<string[]> => {
+    const tools = await app.app.get(McpToolCaller).listTools({ principal: 'ann' });
+    return tools.map(({ name }) => name);
+  };
+
+  it('D44: a tool of a catalogue with a key is left out where other nodes would not see its calls', async () => {
+    const app = await start({
+      sessionStore: shared(new InMemorySessionStore()),
+      requestStateKeys: ['k'.repeat(32)],
+    });
+    expect(await listed(app)).toEqual(['plain']);
+    const lines = app.log.texts('warn').filter((text) => text.includes('is left out'));
+    expect(lines).toEqual(Array(2).fill(expect.stringContaining('in the memory of this process')));
+  });
+
+  it('D44: a tool of a catalogue with a key keeps its promise within one process without add(), and the log says so once', async () => {
+    const store = new InMemoryStateStore();
+    const stateStore: TestAppOptions['stateStore'] = {
+      get: (key) => store.get(key),
+      set: (key, value, ttlMs) => store.set(key, value, ttlMs),
+      delete: (key) => store.delete(key),
+    };
+    const app = await start({ stateStore });
+    expect(await listed(app)).toEqual(['first', 'plain', 'second']);
+    expect(app.log.texts('warn').filter((text) => text.includes('add()'))).toHaveLength(1);
   });
 });
 
