@@ -67,7 +67,8 @@ export class PluginCallHooks implements CallHooks {
     for (const plugin of plugins) {
       try {
         const hooks = plugin.call!(this.call);
-        if (hooks) made.push(hooks);
+        if (isThenable(hooks)) hooks.then(undefined, logError);
+        else if (hooks) made.push(hooks);
       } catch (error) {
         logError(error);
       }
