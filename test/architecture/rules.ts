@@ -328,7 +328,6 @@ const NAMES_TASKS: Readonly<Record<string, string>> = {
   'src/core/common/formats.ts': 'the formats of all that is stored stand in one list',
   'src/core/handlers/decorators/handler-options.ts': 'options of `@Tool()` are declared where the decorator is',
   'src/core/handlers/decorators/task-options.ts': 'the same',
-  'src/core/handlers/catalogue/catalogue-tool.ts': 'tools of a catalogue have the option, too',
   'src/core/handlers/registry/handler-table.ts':
     'the start fails for a tool with the option where no module keeps tasks',
   'src/core/handlers/methods/endpoint-handlers.ts': 'the same',

@@ -3,7 +3,7 @@ import { randomToken } from '../../common/random-token.js';
 import { shown } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
 import type { ConfirmOptions, IdempotencyOptions } from '../decorators/effect-options.js';
-import type { ToolOptions } from '../decorators/handler-options.js';
+import { HANDLER_OPTION_NAMES, type ToolOptions } from '../decorators/handler-options.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { JsonSchema } from '../schema/handler-schema.js';
 
@@ -45,20 +45,9 @@ export type RequiredScopes = Resolved<typeof SCOPES_TABLE>;
  *
  * @publicApi
  */
-export interface McpCatalogueTool extends Pick<
+export interface McpCatalogueTool extends Omit<
   ToolOptions,
-  | 'title'
-  | 'description'
-  | 'icons'
-  | '_meta'
-  | 'annotations'
-  | 'task'
-  | 'ui'
-  | 'timeoutMs'
-  | 'maxConcurrent'
-  | 'maxValues'
-  | 'maxResultBytes'
-  | 'textMirror'
+  'name' | 'inputSchema' | 'outputSchema' | 'confirm' | 'idempotency' | 'rename' | 'middleware'
 > {
   /** The name is unique among the tools that the caller sees. A decorated or registered tool of that name has precedence. */
   name: string;
@@ -88,28 +77,6 @@ export interface McpCatalogueTool extends Pick<
   idempotency?: CatalogueIdempotency;
 }
 
-/** A property that is missing here does not compile. */
-const PROPERTIES = Object.keys({
-  name: true,
-  title: true,
-  description: true,
-  icons: true,
-  _meta: true,
-  annotations: true,
-  inputSchema: true,
-  outputSchema: true,
-  task: true,
-  ui: true,
-  scopes: true,
-  confirm: true,
-  idempotency: true,
-  timeoutMs: true,
-  maxConcurrent: true,
-  maxValues: true,
-  maxResultBytes: true,
-  textMirror: true,
-} satisfies Record<keyof McpCatalogueTool, true>);
-
 /** What other tools have and these cannot, and what to do in its place. */
 const REMEDIES: Readonly<Record<string, string>> = {
   guards: 'It is code, and a tool of a catalogue is data. Put guards on "call": they see the name of the tool.',
@@ -118,6 +85,9 @@ const REMEDIES: Readonly<Record<string, string>> = {
   rename: 'It is for routes, and a tool of a catalogue is none.',
   middleware: 'It is for routes, and a tool of a catalogue is none.',
 };
+
+/** The options of other tools that are data, and the scopes. */
+const PROPERTIES = ['scopes', ...HANDLER_OPTION_NAMES.tool.filter((name) => !Object.hasOwn(REMEDIES, name))];
 
 /** A tool has at most so many characters as JSON. */
 const MAX_CHARACTERS = 262_144;
