@@ -46,13 +46,12 @@ export class ConfirmPlugin extends McpPlugin {
   #pagesOf({ call, target, sent }: McpRun, { message, ttlMs, whenUnable }: ToolConfirm): ConfirmPages | undefined {
     const { principal, routeParams } = call;
     if (whenUnable !== 'url' || principal === undefined) return undefined;
-    const about = JSON.stringify([
-      routeText(routeParams) ?? null,
-      digestOfJson(sent),
-      toolOf(target),
-      message instanceof QuestionText ? message.template : null,
-    ]);
-    return this.effects.pages.of({ principal, tool: target.key, call: about, ttlMs });
+    const about: unknown[] = [routeText(routeParams) ?? null, digestOfJson(sent)];
+    // A catalogue may change the text, and another one may have a tool of the same name. The pages of other tools are those of the versions
+    // before, which nodes may still have.
+    if (target.source !== undefined)
+      about.push(toolOf(target), message instanceof QuestionText ? message.template : null);
+    return this.effects.pages.of({ principal, tool: target.key, call: JSON.stringify(about), ttlMs });
   }
 }
 
