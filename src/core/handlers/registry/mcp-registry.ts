@@ -141,7 +141,7 @@ export abstract class OffSwitch {
    * Takes effect on this node at once.
    *
    * @param off `undefined`: switches it on
-   * @returns resolves when it is stored, and the other nodes were told
+   * @returns resolves when it is stored, and the other nodes were notified
    * @throws (rejects) McpStateError STORE_UNAVAILABLE
    */
   abstract set(kind: ListedKind, key: string, off: Pick<HandlerOff, 'reason'> | undefined): Promise<void>;
@@ -277,7 +277,7 @@ export class McpRegistry {
    * @param key the name of the tool or prompt, the URI of the resource, the URI template. There need not be a handler yet; a log line
    *   says so
    * @param options `kind`, by default a tool; `reason`: for callers, at most 500 characters
-   * @returns resolves when it is stored, and the other nodes were told
+   * @returns resolves when it is stored, and the other nodes were notified
    * @throws (rejects) McpStateError STORE_UNAVAILABLE; TypeError for a key or reason that cannot be used
    */
   async disable(key: string, options: { reason?: string; kind?: McpHandlerInfo['kind'] } = {}): Promise<void> {
