@@ -48,8 +48,8 @@ export type CallEnd =
   /** It may have had an effect: the next repeat learns that, and the one after it runs. */
   | { readonly kind: 'unknown' };
 
-/** What a repeat learns. */
-type Told =
+/** How a flight ends: what the repeats that wait for it learn. */
+type FlightEnd =
   | CallEnd
   | { readonly kind: 'large'; readonly bytes: number }
   | { readonly kind: 'other arguments' }
@@ -71,7 +71,7 @@ interface Flight {
   readonly args: string;
   /** Resolves when the key is known to belong to these arguments, or the flight has ended. */
   readonly held: Deferred<void>;
-  readonly end: Deferred<Told>;
+  readonly end: Deferred<FlightEnd>;
   /** Counts the callers that wait, and the one that has begun the flight. */
   waiting: number;
   /** Ends the pause between two looks. */
@@ -84,7 +84,7 @@ interface Flight {
  * # Repeats of a call run once (`idempotency`)
  *
  *     (nothing) ──add──▶ running ──result──▶ done ──ttlMs──▶ (nothing)
- *         ▲                 ├──cancelled, failed without a result, its node has died──▶ unknown ──told──▶ (nothing)
+ *         ▲                 ├──cancelled, failed without a result, its node has died──▶ unknown ──a repeat learns it──▶ (nothing)
  *         └─────────────────┴──not begun, or it asks its client
  *
  * The store decides which call is the first (`add`). On each node there is one flight for a key, which runs the call or looks
@@ -133,9 +133,9 @@ export class IdempotentCalls {
       } else {
         flight.waiting++;
       }
-      const told = await this.#waitFor(flight, caller.signal);
-      if (told.kind !== 'free') return resultOf(told);
-      if (told.vanished && ++vanished >= MAX_VANISHED)
+      const ended = await this.#waitFor(flight, caller.signal);
+      if (ended.kind !== 'free') return resultOf(ended);
+      if (ended.vanished && ++vanished >= MAX_VANISHED)
         throw this.store.unreadable(`it refuses to add a value under "${place.key}", and has none there`);
     }
   }
@@ -192,7 +192,7 @@ export class IdempotentCalls {
     return (await this.store.add(share.key, true, options.ttlMs, share.quota).catch(() => true)) === 'full';
   }
 
-  async #waitFor(flight: Flight, signal: AbortSignal): Promise<Told> {
+  async #waitFor(flight: Flight, signal: AbortSignal): Promise<FlightEnd> {
     const gone = deferred<never>();
     const leave = (): void => gone.reject(new HandlerCancelled(signal.reason));
     if (signal.aborted) leave();
@@ -210,40 +210,40 @@ export class IdempotentCalls {
   /** Stores how the call has ended. A store that is away is tried again, and the call is answered meanwhile. */
   async #end(place: KeyPlace, flight: Flight, run: string, end: CallEnd): Promise<void> {
     const { key } = place;
-    const told = bounded(end, place.options);
+    const ended = bounded(end, place.options);
     try {
-      await this.#write(place, run, told);
+      await this.#write(place, run, ended);
     } catch {
-      if (told.kind === 'free') this.#settle(key, flight, told);
-      flight.end.resolve(told);
+      if (ended.kind === 'free') this.#settle(key, flight, ended);
+      flight.end.resolve(ended);
       const endedAt = this.clock.now();
       // It fails when this node stops, which close() has reported.
-      const late = this.#retry.run(() => this.#write(place, run, told, endedAt)).catch(() => {});
+      const late = this.#retry.run(() => this.#write(place, run, ended, endedAt)).catch(() => {});
       const stored = late.then(() => {
         this.#late.delete(stored);
-        this.#left(key, flight, told);
+        this.#left(key, flight, ended);
       });
       this.#late.add(stored);
       return;
     }
-    this.#left(key, flight, told);
+    this.#left(key, flight, ended);
   }
 
-  #left(key: string, flight: Flight, told: Told): void {
+  #left(key: string, flight: Flight, ended: FlightEnd): void {
     this.lease.release();
-    this.#settle(key, flight, told);
+    this.#settle(key, flight, ended);
   }
 
   /** @param endedAt of a call whose end the store did not take at once */
   async #write(
     { key, args, quota, share, options }: KeyPlace,
     run: string,
-    told: Told,
+    ended: FlightEnd,
     endedAt?: number,
   ): Promise<void> {
     const ageMs = endedAt === undefined ? 0 : this.clock.now() - endedAt;
     // What the store would no longer have frees the key.
-    const record = ageMs < options.ttlMs ? recordOf(told, { args, run }) : undefined;
+    const record = ageMs < options.ttlMs ? recordOf(ended, { args, run }) : undefined;
     const hasResult = record !== undefined && record.state !== 'unknown';
     if (!hasResult || endedAt !== undefined) {
       // A node that seemed dead may have lost its key to another call, whose result repeats get.
@@ -267,7 +267,7 @@ export class IdempotentCalls {
     }
   }
 
-  async #endOf(place: KeyPlace, flight: Flight): Promise<Told> {
+  async #endOf(place: KeyPlace, flight: Flight): Promise<FlightEnd> {
     let run: string | undefined;
     for (let delayMs = FIRST_LOOK_MS; ; delayMs = Math.min(2 * delayMs, LAST_LOOK_MS)) {
       const found = await this.#look(place, flight);
@@ -279,7 +279,7 @@ export class IdempotentCalls {
       if (found.args !== flight.args) return { kind: 'other arguments' };
       flight.held.resolve();
       if (found.state === 'unknown') await this.#free(place, found.run);
-      if (found.state !== 'running') return toldOf(found);
+      if (found.state !== 'running') return endIn(found);
       run = found.run;
       if (flight.waiting > 0) await this.#pause(flight, delayMs);
       if (flight.waiting === 0) return { kind: 'free' };
@@ -324,10 +324,10 @@ export class IdempotentCalls {
     });
   }
 
-  #settle(key: string, flight: Flight, told: Told): void {
+  #settle(key: string, flight: Flight, ended: FlightEnd): void {
     if (this.#flights.get(key) === flight) this.#flights.delete(key);
     flight.held.resolve();
-    flight.end.resolve(told);
+    flight.end.resolve(ended);
   }
 
   #fail(key: string, flight: Flight, error: unknown): void {
@@ -372,7 +372,7 @@ function freedKey({ quota }: KeyPlace, run: string): string {
 }
 
 /** Replaces a result that is too large to be kept, or cannot be. */
-function bounded(end: CallEnd, { maxBytes }: KeyPlace['options']): Told {
+function bounded(end: CallEnd, { maxBytes }: KeyPlace['options']): FlightEnd {
   if (end.kind !== 'result') return end;
   try {
     const bytes = Buffer.byteLength(JSON.stringify(end.result));
@@ -383,12 +383,12 @@ function bounded(end: CallEnd, { maxBytes }: KeyPlace['options']): Told {
 }
 
 /** @returns `undefined` for an end that frees the key */
-function recordOf(told: Told, about: { args: string; run: string }): StoredCall | undefined {
-  switch (told.kind) {
+function recordOf(ended: FlightEnd, about: { args: string; run: string }): StoredCall | undefined {
+  switch (ended.kind) {
     case 'result':
-      return { ...about, state: 'done', result: told.result };
+      return { ...about, state: 'done', result: ended.result };
     case 'large':
-      return { ...about, state: 'large', bytes: told.bytes };
+      return { ...about, state: 'large', bytes: ended.bytes };
     case 'unknown':
       return { ...about, state: 'unknown' };
     default:
@@ -396,23 +396,23 @@ function recordOf(told: Told, about: { args: string; run: string }): StoredCall 
   }
 }
 
-function toldOf(found: Exclude<StoredCall, { state: 'running' }>): Told {
+function endIn(found: Exclude<StoredCall, { state: 'running' }>): FlightEnd {
   if (found.state === 'done') return { kind: 'result', result: found.result };
   return found.state === 'large' ? { kind: 'large', bytes: found.bytes } : { kind: 'unknown' };
 }
 
-function resultOf(told: Exclude<Told, { kind: 'free' }>): object {
-  return 'result' in told ? told.result : failure(textOf(told));
+function resultOf(ended: Exclude<FlightEnd, { kind: 'free' }>): object {
+  return 'result' in ended ? ended.result : failure(textOf(ended));
 }
 
-function textOf(told: Exclude<Told, { kind: 'free' | 'result' | 'passing' }>): string {
-  switch (told.kind) {
+function textOf(ended: Exclude<FlightEnd, { kind: 'free' | 'result' | 'passing' }>): string {
+  switch (ended.kind) {
     case 'large':
-      return `This call has run before, with the same idempotency key, and was not run again. Its result is not kept: it has ${told.bytes} bytes. Read what you need in another way.`;
+      return `This call has run before, with the same idempotency key, and was not run again. Its result is not kept: it has ${ended.bytes} bytes. Read what you need in another way.`;
     case 'other arguments':
       return 'This idempotency key was used before, with other arguments. The tool did not run. Use another key for another call, or repeat the call with the same arguments.';
     case 'full':
-      return `The tool did not run: the caller has used ${told.max} idempotency keys, which is the maximum ("maxKeys"). A key can be used again when it expires.`;
+      return `The tool did not run: the caller has used ${ended.max} idempotency keys, which is the maximum ("maxKeys"). A key can be used again when it expires.`;
     case 'unknown':
       return 'An earlier call with this idempotency key was interrupted, and whether it had an effect is not known. This call did not run. Check first: the next call with this key runs the tool again.';
   }

@@ -6,7 +6,7 @@ import { SKILL_FILE } from '../core/handlers/registry/skill-entry.js';
 import { shown } from '../core/protocol/errors.js';
 
 /** Hosts need not load a skill with more files, or more bytes in all of them (SEP-2640, Limits). */
-export const MAX_FILES = 512;
+const MAX_FILES = 512;
 export const MAX_BYTES = 16 * 1024 ** 2;
 
 /** A folder with more files and folders below it is none of skills, such as that of the whole project. */
@@ -39,7 +39,7 @@ export class SkillFileError extends Error {
 /**
  * # A folder of which files are read
  *
- * Nothing outside of the folder is read, whoever may write into it: symbolic links are not followed, at any place below it, and a
+ * Nothing outside of the folder is read, also if others may write into it: symbolic links are not followed, at any place below it, and a
  * path is one that {@link find} has found, never one that a client sent. Hidden files, whose names begin with a dot, do not exist.
  * A file is never read beyond the size that it had when it was opened.
  */

@@ -6,7 +6,7 @@ export type CallPhase = 'answered' | 'ended';
 
 /** What plugins do with one call. Its methods do not throw, but for what serves the call, and what refuses it. @internal */
 export interface CallHooks {
-  /** Finds the target and serves the call inside the ring 'observe'. */
+  /** Runs `serve`, which finds the target and serves the call, inside the ring 'observe'. */
   observe<T>(serve: () => T): T;
   /** Serves the call inside the other rings, when its target is known. */
   serve<T>(request: () => T): T;

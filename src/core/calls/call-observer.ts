@@ -38,7 +38,7 @@ export class CallObserver {
     return this.#ended$.observed || this.plugins?.active === true;
   }
 
-  /** Finds the target of a call and serves it, inside the plugins of the ring 'observe'. Only calls wait whose result may be a promise. */
+  /** Runs `serve`, which finds the target of a call and serves it, inside the plugins of the ring 'observe'. */
   around<T>(call: McpCall, serve: () => T): T {
     call.observedAt = performance.now();
     if (!this.plugins?.active) return serve();

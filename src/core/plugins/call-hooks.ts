@@ -16,7 +16,7 @@ export interface PluginsOfCalls {
 export class PluginCallHooks implements CallHooks {
   readonly #hooks: McpCallHooks[] = [];
   #recorders: readonly McpCallHooks[] = [];
-  readonly #told: Record<CallPhase, boolean> = { answered: false, ended: false };
+  readonly #reported: Record<CallPhase, boolean> = { answered: false, ended: false };
 
   constructor(
     private readonly call: McpCall,
@@ -25,7 +25,7 @@ export class PluginCallHooks implements CallHooks {
 
   observe<T>(serve: () => T): T {
     const observers = this.#made(this.plugins.observers);
-    // They hear of a call that ends before its target is known.
+    // They are asked now, for calls that end before their target is known.
     this.#recorders = this.#made(this.plugins.recorders);
     return this.#within(observers, serve);
   }
@@ -48,8 +48,8 @@ export class PluginCallHooks implements CallHooks {
     // What ends a call may run in the async context of its handler, which ends its own session for example.
     if (currentMcpCall()) return runOutsideCalls(() => this.over(end, phases));
     for (const phase of phases) {
-      if (this.#told[phase]) continue;
-      this.#told[phase] = true;
+      if (this.#reported[phase]) continue;
+      this.#reported[phase] = true;
       for (const hooks of this.#hooks) {
         try {
           const returned: unknown = hooks[phase]?.(end);
@@ -147,7 +147,7 @@ export function safely<T>(hook: () => T): T | undefined {
   }
 }
 
-export function settledOf(answer: Promise<unknown>): Promise<PromiseSettledResult<unknown>> {
+function settledOf(answer: Promise<unknown>): Promise<PromiseSettledResult<unknown>> {
   return Promise.allSettled([answer]).then(([settled]) => settled);
 }
 

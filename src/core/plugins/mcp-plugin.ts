@@ -67,7 +67,7 @@ export type ListedKind = 'tool' | 'resource' | 'template' | 'prompt';
 export interface McpEndpointPlugin {
   /**
    * Asked about each call that is served, also of unknown methods. Its target is not known yet in the rings 'observe' and 'record':
-   * their hooks hear of calls that end before it is.
+   * their hooks also get the end of a call that ends before it is.
    *
    * @returns its hooks; `undefined`: none
    */
@@ -97,7 +97,7 @@ export interface McpEndpointPlugin {
   nodeDied?(node: string): Promise<void>;
 }
 
-/** Hears of one call. What its methods throw is logged, and changes nothing, except for `admit`. @internal */
+/** Acts on one call. What its methods throw is logged, and changes nothing, except for `admit`. @internal */
 export interface McpCallHooks {
   /**
    * Runs around the call, in its async context.

@@ -120,14 +120,14 @@ export class Invocation implements McpHandlerCall {
       throw error;
     }
     if (isThenable(returned)) {
-      return round ? this.#told(returned, round) : returned.then((value) => this.#settled(value));
+      return round ? this.#reported(returned, round) : returned.then((value) => this.#settled(value));
     }
     round?.returned();
     return this.#settled(returned);
   }
 
-  /** Says when a promise has settled. `then()` is called once: a query of some libraries runs each time. */
-  #told(returned: PromiseLike<unknown>, round: Pick<HandlerRound, 'returned'>): PromiseLike<unknown> {
+  /** Reports to the round when a promise has settled. `then()` is called once: a query of some libraries runs each time. */
+  #reported(returned: PromiseLike<unknown>, round: Pick<HandlerRound, 'returned'>): PromiseLike<unknown> {
     return returned.then(
       (value) => {
         round.returned();
