@@ -41,7 +41,7 @@ export function skillMethods({ calls, catalog, pageSize: size, hints }: SkillPar
   const list: ServedMethod<ListParams> = {
     read: (request) => ({ cursor: cursorOf(request) }),
     async serve({ cursor }, call) {
-      const page = await calls.serve(call, (context) => catalog().manifests(context, { after: cursor, size }));
+      const page = await catalog().manifests(calls.context(call), { after: cursor, size });
       return { skills: page.items, ...nextOf(page.next), ...hints(call) };
     },
   };
@@ -73,7 +73,7 @@ export function skillMethods({ calls, catalog, pageSize: size, hints }: SkillPar
     use: (context: McpContext) => Promise<T>,
   ): Promise<T> => {
     try {
-      return await calls.serve(call, use);
+      return await use(calls.context(call));
     } catch (error) {
       if (!(error instanceof sdk.ResourceNotFoundError)) throw error;
       throw uri === skill.uri ? unknownSkill(uri) : noFolder(uri);

@@ -323,7 +323,7 @@ class CountingExtension extends McpExtension {
     return {
       'tasks/count': {
         read: ({ params }) => params,
-        serve: (_params, call) => calls.serve(call, async ({ method }) => ({ method, counted: 3 })),
+        serve: async (_params, call) => ({ method: calls.context(call).method, counted: 3 }),
       },
     };
   }

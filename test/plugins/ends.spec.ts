@@ -208,7 +208,7 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
       () => 'no answer',
     );
 
-  it('an answer, of a handler that has sent progress', async () => {
+  it('a call whose handler has sent progress ends once, with its answer', async () => {
     await start();
     expect(await calling('does', 'plain')).toBe('done');
     expectHeard('does', 'ok');
@@ -216,32 +216,32 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
     expect(ends[0]).toMatchObject({ result: { content: [{ text: 'done' }] }, durationMs: expect.any(Number) });
   });
 
-  it('a failure of a tool', async () => {
+  it('a call whose tool fails ends as a failed tool', async () => {
     await start();
     await calling('does', 'fails');
     expectHeard('does', 'tool_error');
   });
 
-  it('an error, of arguments that do not fit', async () => {
+  it('a call with arguments that do not fit ends as a failed tool', async () => {
     await start();
     await mcp.callTool('does', { label: 7 }).catch(() => {});
     expectHeard('does', 'tool_error');
   });
 
-  it('a denial by a guard', async () => {
+  it('a call that a guard denies ends as denied', async () => {
     await start();
     await calling('denied');
     expectHeard('denied', 'denied');
   });
 
-  it('no handler: the tool does not exist', async () => {
+  it('a call of a tool that does not exist ends with an error', async () => {
     await start();
     await calling('no-such');
     expectHeard('nothing', '-32602');
     expect(ends[0]!.error).toBeInstanceOf(Error);
   });
 
-  it('questions, and the answer behind them', async () => {
+  it('a call that asks ends with its answer, and without a session with its questions before', async () => {
     await start();
     expect(await calling('does', 'asks')).toBe('done');
     if (era === 'legacy') return expectHeard('does', 'ok');
@@ -251,7 +251,7 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
     expect(ends[0]).toMatchObject({ result: { resultType: 'input_required' } });
   });
 
-  it('the client cancels while the method runs', async () => {
+  it('a call that its client cancels ends at once, and not again when its method returns', async () => {
     await start();
     const abort = new AbortController();
     const call = calling('waits', undefined, { signal: abort.signal });
@@ -267,23 +267,26 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
   it.each<[McpRing, string[]]>([
     ['observe', []],
     ['task', ['plugin']],
-  ])('the client cancels while a plugin waits before it serves the call, in the ring %s', async (ring, asked) => {
-    await start({}, new Waiting(ring), new Asked());
-    const abort = new AbortController();
-    const call = calling('denied', undefined, { signal: abort.signal });
-    await began.promise;
-    abort.abort();
-    await call;
-    await app.settled({ inFlight: 0 });
-    const outcomes = [...heard];
-    held.open();
-    await nextTurn();
-    expect(heard).toEqual(outcomes);
-    expect(heard.filter((text) => text.startsWith('observe'))).toHaveLength(2);
-    expect(acted).toEqual(asked);
-  });
+  ])(
+    'a call that its client cancels while a plugin of the ring %s waits ends at once, and is not served',
+    async (ring, asked) => {
+      await start({}, new Waiting(ring), new Asked());
+      const abort = new AbortController();
+      const call = calling('denied', undefined, { signal: abort.signal });
+      await began.promise;
+      abort.abort();
+      await call;
+      await app.settled({ inFlight: 0 });
+      const outcomes = [...heard];
+      held.open();
+      await nextTurn();
+      expect(heard).toEqual(outcomes);
+      expect(heard.filter((text) => text.startsWith('observe'))).toHaveLength(2);
+      expect(acted).toEqual(asked);
+    },
+  );
 
-  it('the client has gone', async () => {
+  it('a call whose client has gone ends as cancelled', async () => {
     await start();
     const call = calling('waits');
     await began.promise;
@@ -292,7 +295,7 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
     await eventually(() => expectHeard('waits', 'cancelled'));
   });
 
-  it('the time of the handler has passed', async () => {
+  it('a call whose handler takes too long ends as a failed tool', async () => {
     await start();
     const call = calling('does', 'waits');
     await began.promise;
@@ -301,7 +304,7 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
     expectHeard('does', 'tool_error');
   });
 
-  it('the time of the request has passed', async () => {
+  it('a call that takes longer than a request may ends as cancelled', async () => {
     await start({ requestTimeoutMs: 500 });
     const call = calling('waits');
     await began.promise;
@@ -310,7 +313,7 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
     expectHeard('waits', 'cancelled');
   });
 
-  it('the node stops', async () => {
+  it('a call ends as cancelled when its node stops', async () => {
     await start({ drainMs: 0 });
     const call = calling('waits');
     await began.promise;
@@ -320,7 +323,7 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
   });
 
   if (era === 'legacy')
-    it('the session has ended', async () => {
+    it('a call ends as cancelled when its session ends', async () => {
       await start();
       const call = calling('waits');
       await began.promise;
@@ -340,14 +343,14 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
         },
       ],
       ['later', () => Promise.reject(new McpError('UNAVAILABLE', 'Not now.'))],
-    ])('a plugin refuses a subscription, %s', async (_, admit) => {
+    ])('a subscription that a plugin refuses ends with the error of the plugin, %s', async (_, admit) => {
       await start({}, new Waiting('record', admit));
       const { error } = await app.modern().ask('subscriptions/listen', { notifications: { toolsListChanged: true } });
       expect(error).toMatchObject({ code: -32000, message: 'Not now.' });
       await app.settled({ subscriptions: 0 });
     });
 
-    it('a task that is done', async () => {
+    it('a call that becomes a task ends with the task', async () => {
       await start();
       mcp = await connected(true);
       expect(await calling('works', 'plain')).toBe('done');
@@ -359,7 +362,7 @@ describe.each(['legacy', 'modern'] as const)('the ends of a call of the %s era',
       ['done', 'ok', () => Promise.resolve(held.open())],
       ['cancelled', 'cancelled', async (tasks) => tasks.cancel((await tasks.list())[0]!.id)],
       ['over because its node stops', 'cancelled', () => app.app.close()],
-    ])('a task that became one, and is %s', async (_, outcome, act) => {
+    ])('a call that became a task ends when the task is %s', async (_, outcome, act) => {
       await start({ drainMs: 0 });
       mcp = await connected(true);
       const call = calling('works', 'waits');

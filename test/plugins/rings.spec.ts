@@ -214,7 +214,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     return app.close();
   });
 
-  it('act in the order of the rings, whatever order they were found in', async () => {
+  it('plugins act in the order of the rings, whatever order they were found in', async () => {
     const rings = RINGS.filter((ring): ring is McpRing => ring !== 'rounds' && ring !== 'results');
     await start(...rings.toReversed().map(noting));
     expect(await call('plain')).toBe('a');
@@ -268,13 +268,13 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     expect(heard.filter((text) => text === 'app returned')).toHaveLength(3);
   });
 
-  it('let a query run once that a method returns', async () => {
+  it('plugins let a query run once that a method returns', async () => {
     await start(noting('app'));
     expect(await call('queries')).toBe('rows');
     expect(heard.filter((text) => text === 'query' || text === 'app returned')).toEqual(['query', 'app returned']);
   });
 
-  it('let a method run that an interceptor calls after its answer', async () => {
+  it('plugins let a method run that an interceptor calls after its answer', async () => {
     await start(noting('app'));
     expect(await call('refreshes')).toBe('cached');
     expect(heard).not.toContain('method');
@@ -284,7 +284,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
   });
 
   it.each(['plain', 'retries', 'swallows', 'maps'])(
-    'answer in place of the method behind the guards, whatever interceptors make of it: %s',
+    'plugins answer in place of the method behind the guards, whatever interceptors make of it: %s',
     async (tool) => {
       await start(new Acting('app', () => ({ entering: () => Promise.resolve(textResult('kept')) })), noting('limit'));
       expect(await call(tool)).toBe('kept');
@@ -295,7 +295,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     },
   );
 
-  it('fail the run when entering throws, also in the same turn, and the method does not run', async () => {
+  it('plugins fail the run when entering throws, also in the same turn, and the method does not run', async () => {
     await start(
       new Acting('app', () => ({
         entering: () => {
@@ -321,32 +321,38 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     ['what run.answer() gave', (_, run) => run.answer(textResult('answered')), 'answered'],
     ['an answer of its own', () => Promise.resolve(textResult('own') as never), /Internal error|could not/],
     ['an error', () => Promise.reject(new Error('Over the quota.')), /Internal error|could not/],
-  ])('may return %s from around(), and a caller whom guards refuse gets no more', async (_, around, expected) => {
-    await start(new Acting('app', (run) => ({ around: (next) => around(next, run) })));
-    expect(await call('plain')).toMatch(expected);
-    expect(await call('plain', 'a', 'mallory')).toMatch(/not found|Not you/);
-    expect(heard.filter((text) => text === 'guard').length).toBeGreaterThanOrEqual(2);
-  });
+  ])(
+    'plugins may return %s from around(), and a caller whom guards refuse gets no more',
+    async (_, around, expected) => {
+      await start(new Acting('app', (run) => ({ around: (next) => around(next, run) })));
+      expect(await call('plain')).toMatch(expected);
+      expect(await call('plain', 'a', 'mallory')).toMatch(/not found|Not you/);
+      expect(heard.filter((text) => text === 'guard').length).toBeGreaterThanOrEqual(2);
+    },
+  );
 
   it.each<[string, McpRing]>([
     ['around a run', 'app'],
     ['inside of the results', 'limit'],
-  ])('may fail %s without waiting for what next() gives, and guards refuse as without them', async (_, ring) => {
-    await start(
-      new Acting(ring, () => ({
-        around: (next) => {
-          void next();
-          return Promise.reject(new ForbiddenException('Over the quota.'));
-        },
-      })),
-    );
-    fails = 9;
-    expect(await call('retries')).toMatch(/Over the quota|Internal error|could not/);
-    expect(await call('plain', 'a', 'mallory')).toMatch(/not found|Not you/);
-  });
+  ])(
+    'plugins may fail %s without waiting for what next() gives, and guards refuse as without them',
+    async (_, ring) => {
+      await start(
+        new Acting(ring, () => ({
+          around: (next) => {
+            void next();
+            return Promise.reject(new ForbiddenException('Over the quota.'));
+          },
+        })),
+      );
+      fails = 9;
+      expect(await call('retries')).toMatch(/Over the quota|Internal error|could not/);
+      expect(await call('plain', 'a', 'mallory')).toMatch(/not found|Not you/);
+    },
+  );
 
   it.each<McpRing>(['app', 'limit'])(
-    'cannot replace the denial of a guard by an error of their own, in the ring %s',
+    'plugins cannot replace the denial of a guard by an error of their own, in the ring %s',
     async (ring) => {
       await start(
         new Acting(ring, () => ({
@@ -360,7 +366,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     },
   );
 
-  it('cannot answer with a result that an earlier call gave', async () => {
+  it('plugins cannot answer with a result that an earlier call gave', async () => {
     let kept: Passed | undefined;
     await start(
       new Acting('app', () => ({
@@ -371,7 +377,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     expect(await call('plain', 'second')).toMatch(/Internal error|could not/);
   });
 
-  it('see no values inside of the results, and can delay or fail them alone', async () => {
+  it('plugins see no values inside of the results, and can delay or fail them alone', async () => {
     const values: unknown[] = [];
     await start(
       new Acting('limit', () => ({
@@ -385,7 +391,7 @@ describe.each(['legacy', 'modern'] as const)('plugins around handlers, for clien
     expect(JSON.stringify(values)).not.toContain('secret');
   });
 
-  it('ask the client, and the guards, for a run', async () => {
+  it('plugins ask the client, and the guards, for a run', async () => {
     const admitted: unknown[] = [];
     await start(
       new Acting('once', (run) => ({
@@ -492,7 +498,7 @@ describe('plugins that hide handlers', () => {
     }
   }
 
-  it('leave them out of the lists, completions and subscriptions of a caller, and lists are private', async () => {
+  it('plugins leave what they hide out of the lists, completions and subscriptions of a caller, and lists are private', async () => {
     const app = await TestApp.start({
       adapter: 'fastify',
       server: undefined,
@@ -541,11 +547,11 @@ describe('the plugins of an app', () => {
     }
   }
 
-  it('must be singletons', async () => {
+  it('plugins must be singletons', async () => {
     await expect(started(PerRequest)).rejects.toThrow('it is a plugin, which must be a singleton');
   });
 
-  it('hear of a node that has died, again until they have ended what it left', async () => {
+  it('plugins are called for a node that has died, again until they have ended what it left', async () => {
     const clock = new ManualClock();
     const deployment = new Deployment(clock);
     const died: string[] = [];
@@ -569,7 +575,7 @@ describe('the plugins of an app', () => {
     await deployment.close();
   });
 
-  it('get time to end their work when the node stops, and are closed, the innermost first, also when one fails', async () => {
+  it('plugins get time to end their work when the node stops, and are closed, the innermost first, also when one fails', async () => {
     const stops: string[] = [];
     class Stopping extends McpPlugin {
       constructor(readonly ring: McpRing) {
@@ -605,7 +611,7 @@ describe('the plugins of an app', () => {
     expect(stops.slice(2)).toEqual(['app closed', 'observe closed']);
   });
 
-  it('belong to the endpoints that they name', async () => {
+  it('plugins belong to the endpoints that they name', async () => {
     const both = [
       McpStreamableModule.forRoot({ serverInfo }),
       McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: '/admin' }),

@@ -98,14 +98,9 @@ export interface McpEntering {
  * @publicApi
  */
 export class McpContext<HttpRequest = unknown> {
-  /**
-   * Express' `Request` or Fastify's `FastifyRequest`, after the guards of the endpoint have run. In a method that is a
-   * route too it is a view of it, which shows the request of the route: its URL, its method, and the arguments in
-   * `params`, `query` and `body`.
-   */
-  readonly request: HttpRequest;
   /** The call itself. */
   readonly mcpCall: McpCall;
+  #request: HttpRequest;
 
   /** @internal */
   constructor(
@@ -115,13 +110,13 @@ export class McpContext<HttpRequest = unknown> {
     readonly round?: HandlerRound,
   ) {
     this.mcpCall = call;
-    this.request = call.request as HttpRequest;
+    this.#request = call.request as HttpRequest;
   }
 
   /** Returns the same call with another object in place of its request. @internal */
   seeing(request: unknown, round = this.round): McpContext {
     const context = new McpContext(this.mcpCall, this.port, round);
-    (context as { request: unknown }).request = request;
+    context.#request = request;
     return context;
   }
 
@@ -130,6 +125,14 @@ export class McpContext<HttpRequest = unknown> {
     return this.seeing(this.request, round);
   }
 
+  /**
+   * Express' `Request` or Fastify's `FastifyRequest`, after the guards of the endpoint have run. In a method that is a
+   * route too it is a view of it, which shows the request of the route: its URL, its method, and the arguments in
+   * `params`, `query` and `body`.
+   */
+  get request(): HttpRequest {
+    return this.#request;
+  }
   /** The session of the call; `undefined` in the era without sessions. */
   get session(): McpSessionInfo | undefined {
     return this.mcpCall.session;

@@ -45,7 +45,7 @@ interface LastingFormat {
 export type LastingKind = 'signals' | 'once' | 'switches' | 'states' | 'tasks' | 'requestState';
 
 /** Says that a value has a number that this version does not read. */
-export class UnknownFormatError extends Error {
+class UnknownFormatError extends Error {
   override readonly name = 'UnknownFormatError';
 
   constructor(kind: LastingKind, number: unknown) {

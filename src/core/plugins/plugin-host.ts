@@ -128,7 +128,7 @@ export class PluginHost implements CallPlugins {
 
   /** Returns whether a plugin hides a handler from a caller; one that fails hides it. */
   isHidden(handler: Hooked & McpHandlerTarget, call: McpCall): boolean {
-    if (handler.asked && handler.asked.generation !== this.generation) this.ask(handler);
+    askIfOutdated(handler);
     return handler.hidden === true || this.#hiding.some((plugin) => hides(plugin, handler, call));
   }
 
@@ -146,6 +146,12 @@ export class PluginHost implements CallPlugins {
   async close(): Promise<void> {
     for (const { plugin } of this.#attached.toReversed()) await stopped(() => plugin.close?.());
   }
+}
+
+/** Asks plugins again about a handler, if one of them has refreshed its answers since. */
+export function askIfOutdated(handler: Hooked & McpHandlerTarget): void {
+  const { asked } = handler;
+  if (asked && asked.generation !== asked.host.generation) asked.host.ask(handler);
 }
 
 /** A plugin that fails keeps neither the others nor the node from their end. */

@@ -39,7 +39,7 @@ function drawRate({ rate, failures }: Facts): void {
 }
 
 /** Returns the path of bars, 5 wide and 48 high. */
-export function barsOf(values: readonly number[], most: number): string {
+function barsOf(values: readonly number[], most: number): string {
   const bar = (value: number, at: number) => `M${at * 5} 48v-${Math.max(1, (value / most) * 47).toFixed(1)}h4V48z`;
   return values.map((value, at) => (value === 0 ? '' : bar(value, at))).join('');
 }

@@ -195,7 +195,7 @@ export class RedisConnection {
 type ConnectionState = { is: 'idle' } | { is: 'connecting'; first: Promise<void> } | { is: 'open' } | { is: 'closed' };
 
 /** `now()` of our scripts: milliseconds by the clock of Redis, so that the clocks of the nodes need not agree. */
-export const REDIS_TIME = `
+const REDIS_TIME = `
 local function now()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)

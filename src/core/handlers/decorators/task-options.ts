@@ -33,7 +33,7 @@ export interface ToolTaskOptions {
   pollIntervalMs?: number;
 }
 
-export const TASK_TABLE = {
+const TASK_TABLE = {
   support: oneOf('optional', ['optional', 'required']),
   afterMs: timer(0, { min: 0, infinite: true }),
   ttlMs: timer(undefined),

@@ -2,7 +2,7 @@
 const BYTES_PER_TOKEN = 4;
 
 /** Estimates the tokens of a text of so many bytes; a tokenizer may count a third more or less. */
-export function tokensOf(bytes: number): number {
+function tokensOf(bytes: number): number {
   return Math.ceil(bytes / BYTES_PER_TOKEN);
 }
 

@@ -1,7 +1,7 @@
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { McpQuestion } from '../../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../../calls/mcp-target.js';
-import type { Hooked } from '../../plugins/plugin-host.js';
+import { askIfOutdated, type Hooked } from '../../plugins/plugin-host.js';
 import { PluginRound, PluginRun } from '../../plugins/run-hooks.js';
 import type { Served } from '../results/handler-outcome.js';
 
@@ -14,8 +14,7 @@ export function invokeHooked<Args extends Readonly<Record<string, unknown>>, T>(
   args: Args,
   context: McpContext,
 ): Promise<T> {
-  const { asked } = handler;
-  if (asked && asked.generation !== asked.host.generation) asked.host.ask(handler);
+  askIfOutdated(handler);
   if (!handler.runs) return handler.invoke(args, context);
   const asking = {
     isMarked: false,

@@ -15,7 +15,7 @@ export type Mended = Readonly<Record<string, string>>;
 export const MADE: Mended = { 11: '11.2.8', 12: '12.2.0' };
 
 /** Older versions give a durable provider the request of its first caller as `REQUEST`, instead of the payload of the strategy. */
-export const PAYLOAD: Mended = { 11: '11.2.10', 12: '12.5.0' };
+const PAYLOAD: Mended = { 11: '11.2.10', 12: '12.5.0' };
 
 /**
  * On Fastify, older versions put the global prefix before each path of middleware, also before those of routes that are

@@ -164,6 +164,6 @@ function methodOf(entry: MethodEntry, calls: HandlerCalls): ServedMethod<Record<
     era: entry.era,
     find: () => entry,
     read: ({ params: { _meta, ...params } = {} }) => params,
-    serve: (params, call) => calls.serve(call, (context) => entry.invoke(params, context)),
+    serve: (params, call) => entry.invoke(params, calls.context(call)),
   };
 }

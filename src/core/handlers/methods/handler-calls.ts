@@ -1,19 +1,17 @@
-import { isObject } from '../../protocol/json-rpc.js';
 import type { InputRequiredResult } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { logger } from '../../calls/operator-log.js';
 import { McpContext } from '../../calls/mcp-context.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { McpHandlerTarget } from '../../calls/mcp-target.js';
-import type { Hooked } from '../../plugins/plugin-host.js';
+import { askIfOutdated, type Hooked } from '../../plugins/plugin-host.js';
 import { type HookedRuns, PluginRound, PluginRun } from '../../plugins/run-hooks.js';
 import type { Served } from '../results/handler-outcome.js';
 import { HandlerRun, type RunParts } from '../questions/handler-run.js';
-import type { AskingRequest } from '../questions/request-state.js';
 import { RequestedSchemas } from '../questions/question.js';
-import { RequestStates } from '../questions/request-state.js';
+import { type AskingRequest, RequestStates } from '../questions/request-state.js';
 import { StoredStates } from '../state/stored-states.js';
-import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
+import { isObject, type JsonRpcRequest } from '../../protocol/json-rpc.js';
 
 type CalledHandler<Args, T> = Pick<Served<Args, T>, 'invoke' | 'refusal'> & Hooked & McpHandlerTarget;
 
@@ -62,8 +60,7 @@ export class HandlerCalls {
     args: Args,
     fault?: Error,
   ): Promise<T | InputRequiredResult> {
-    const { asked } = handler;
-    if (asked && asked.generation !== asked.host.generation) asked.host.ask(handler);
+    askIfOutdated(handler);
     const request = { target, params, ...retryFields(call.message as JsonRpcRequest) };
     let run: HandlerRun;
     try {
@@ -83,10 +80,10 @@ export class HandlerCalls {
     { call, runs, handler, args }: HookedCall<Args, T>,
   ): Promise<T | InputRequiredResult> {
     const sent = args as Readonly<Record<string, unknown>>;
-    const passing = new PluginRun(runs, call, sent, run, () => handler.refusal(args, this.context(call)));
-    return passing.serve(() =>
+    const pluginRun = new PluginRun(runs, call, sent, run, () => handler.refusal(args, this.context(call)));
+    return pluginRun.serve(() =>
       run.serve(() => {
-        const round = new PluginRound(passing);
+        const round = new PluginRound(pluginRun);
         return round.serve(() => handler.invoke(args, new McpContext(call, run, round)));
       }),
     );
@@ -103,13 +100,8 @@ export class HandlerCalls {
     if (!handler.runs) return refusal().then(answer);
     const asking = { isMarked: false, takeRequestState: () => undefined, ask: fail };
     const sent = args as Readonly<Record<string, unknown>>;
-    const passing = new PluginRun(handler.runs, call, sent, asking, refusal);
-    return passing.serve(() => passing.refusal<T>().then(answer));
-  }
-
-  /** Runs a handler that cannot ask: the result is that of its method. */
-  serve<T>(call: McpCall, handler: (context: McpContext) => Promise<T>): Promise<T> {
-    return handler(this.context(call));
+    const pluginRun = new PluginRun(handler.runs, call, sent, asking, refusal);
+    return pluginRun.serve(() => pluginRun.refusal<T>().then(answer));
   }
 }
 

@@ -91,7 +91,7 @@ export function assertSpecified(type: SpecTypeName, kind: 'tool' | 'resource' | 
   if (problem) throw notSpecified(kind, `${problem.path}: ${problem.message}`);
 }
 
-export function notSpecified(kind: string, problem: string): McpHandlerResultError {
+function notSpecified(kind: string, problem: string): McpHandlerResultError {
   return new McpHandlerResultError(
     `A ${kind} returned a result, or content, that does not match the specification. ${problem}`,
   );

@@ -38,7 +38,7 @@ export function listedSchema(json: JsonSchema, { use, written }: ListedAs): Json
 }
 
 /** Returns a schema without a reference at its root: clients look for `type` and `properties` there. */
-export function withoutRootRef(json: JsonSchema): JsonSchema {
+function withoutRootRef(json: JsonSchema): JsonSchema {
   const inlined = withoutRef(json, json);
   const { $defs, ...root } = inlined;
   if (inlined === json || !isObject($defs)) return inlined;
@@ -64,7 +64,7 @@ export function flatSchema(json: JsonSchema): JsonSchema {
  *
  * @param root resolves the reference
  */
-export function withoutRef(schema: JsonSchema, root: JsonSchema, hops = MAX_HOPS): JsonSchema {
+function withoutRef(schema: JsonSchema, root: JsonSchema, hops = MAX_HOPS): JsonSchema {
   const { $ref, ...beside } = schema;
   if (typeof $ref !== 'string' || hops === 0) return schema;
   const target = resolveRef(root, $ref);

@@ -8,7 +8,7 @@ import type { RoutePlace } from './route-values.js';
  * `@nestjs/swagger` stores its options on methods and classes. They are read by their keys, so that the package is no
  * dependency; a test compares them with those of the package.
  */
-export const SWAGGER = {
+const SWAGGER = {
   operation: 'swagger/apiOperation',
   parameters: 'swagger/apiParameters',
   response: 'swagger/apiResponse',
