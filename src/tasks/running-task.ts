@@ -204,9 +204,9 @@ export class RunningTask implements McpTask, DivertedClient {
   async settle(outcome: TaskOutcome): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'settling';
-    this.#outcome = outcomeOf(outcome);
     this.#quiet(new McpServerRequestError('CALL_OVER', 'The handler has returned.'));
     const end = (this.#last = this.#changeOf(outcome));
+    this.#outcome = outcomeOf(end);
     try {
       if (await this.#writes.run(() => this.node.store.patch(this.id, ACTIVE, end))) this.node.changed(this.id);
     } catch (error) {
@@ -359,9 +359,9 @@ export class RunningTask implements McpTask, DivertedClient {
   }
 }
 
-function outcomeOf(work: TaskOutcome): McpCallOutcome {
-  if (work.status === 'rejected') return rpcErrorOf(work.reason)?.code ?? -32603;
-  return (work.value as { isError?: unknown }).isError === true ? 'tool_error' : 'ok';
+function outcomeOf({ error, result }: McpTaskChange): McpCallOutcome {
+  if (error) return error.code;
+  return (result as { isError?: unknown }).isError === true ? 'tool_error' : 'ok';
 }
 
 export function failed(error: McpTaskFailure, lastUpdatedAt: number): McpTaskChange {

@@ -36,9 +36,9 @@ export class TaskCall implements McpRunHooks, TaskPort {
       (value) => ({ status: 'fulfilled', value }),
       (reason: unknown) => ({ status: 'rejected', reason: withoutUrlRequired(reason) }),
     );
-    // A task that is being stored is not wanted any more.
+    // A task that is being stored is not wanted any more. One that was stored in this turn may not be known here yet.
     this.#settle('ordinary');
-    if (this.task) void quiet(this.task.settle(outcome));
+    if (this.#making) void quiet(this.#making.then((task) => task?.settle(outcome)));
     return work;
   }
 

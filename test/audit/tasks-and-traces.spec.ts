@@ -27,6 +27,18 @@ describe('the audit of a call that becomes a task', () => {
     expect(records.all[1]).toMatchObject({ id: records.all[0]!.id, taskId: id, principal: 'ann', durationMs: 0 });
   });
 
+  it('the audit of a call that becomes a task has the failure of a task whose result is too large', async () => {
+    const records = new Records();
+    const imports = [McpAuditModule.forRoot({ sink: records })];
+    const { app, as } = await start({ imports, providers: [TaskTools], tasks: { maxResultBytes: 1_024 } });
+    const ann = await as('ann');
+    const id = await ann.begin('slow', { label: 'x'.repeat(2_000) });
+    app.get(TaskTools).door.open();
+    await until(async () => (await ann.get(id)).status === 'failed');
+    await until(() => records.all.length > 1);
+    expect(records.gists).toEqual(['task slow', 'failed slow -32603']);
+  });
+
   it('the audit of a call that becomes a task has a cancelled one, and the cancellation', async () => {
     const records = new Records();
     const { as } = await start({ imports: [McpAuditModule.forRoot({ sink: records })], providers: [TaskTools] });
