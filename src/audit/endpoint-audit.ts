@@ -80,7 +80,7 @@ export class EndpointAudit implements McpEndpointPlugin {
         return serve();
       },
       // Records the attempt, which precedes guards and handler.
-      ...(this.options.required && { admit: () => begun && this.writer.assertWritten(begun) }),
+      ...(this.options.required && { admit: () => this.writer.assertWritten(begun ?? this.#recordOf(call)) }),
       // Without a record, the call has ended while the list of a catalogue was asked for.
       answered: (end) => this.#write(begun ?? this.#recordOf(call), end),
       ended: (end) => {

@@ -87,7 +87,7 @@ export class Redaction {
   uri(uri: string, variables: Readonly<Record<string, unknown>>, longest: number): string {
     const values = Object.entries(variables).flatMap(([name, value]) => (this.#names.has(name) ? [value].flat() : []));
     const hidden = values
-      .flatMap((value) => (typeof value === 'string' && value !== '' ? [value, encodeURIComponent(value)] : []))
+      .flatMap((value) => (typeof value === 'string' && value !== '' ? [value, encoded(value)] : []))
       .reduce((text, value) => text.replaceAll(value, REDACTED), uri);
     return this.text(hidden, longest);
   }
@@ -295,6 +295,11 @@ function matches(pattern: string, key: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** Escapes a value. Half of a surrogate pair, which JSON can have, has no escape. */
+function encoded(value: string): string {
+  return encodeURIComponent(value.replace(/\p{Cs}/gu, '\uFFFD'));
 }
 
 function decoded(step: string): string {

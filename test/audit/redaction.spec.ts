@@ -183,6 +183,8 @@ describe('the arguments in an audit record', () => {
     const long = `reset://ann/${SECRET}${'x'.repeat(3_000)}`;
     // They match no template, or are spelled as another client would.
     const spelled = [`reset://ann/%2F${SECRET}`, `RESET://ann/%${SECRET.charCodeAt(0).toString(16)}${SECRET.slice(1)}`];
+    // Half of a surrogate pair cannot be escaped.
+    spelled.push(`reset://ann/${SECRET}\ud800`);
     for (const uri of [`files://ann:${SECRET}@host/a?token=${SECRET}&b=c`, `reset://ann/${SECRET}`, long, ...spelled]) {
       await (await client.post({ jsonrpc: '2.0', id: uri.length, method: 'resources/read', params: { uri } })).text();
     }
@@ -192,6 +194,7 @@ describe('the arguments in an audit record', () => {
       { outcome: 'served', name: 'reset://ann/[redacted]' },
       { outcome: 'failed', name: 'reset:[cut]' },
       { outcome: 'failed', name: 'reset://ann/[redacted]' },
+      { outcome: 'served', name: 'reset://ann/[redacted]' },
       { outcome: 'served', name: 'reset://ann/[redacted]' },
     ]);
     expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
