@@ -23,7 +23,12 @@ export interface DivertedClient extends CallingClient {
   readonly asks: boolean;
   /** Gets questions of handlers alone. */
   request(question: OutboundMessage, options: OutboundOptions, call: McpCall, asked: HandlerQuestion): Promise<unknown>;
-  /** For operators. @returns whether it had not ended. @throws (rejects) McpError UNAVAILABLE */
+  /**
+   * Called by operators, and when the call ends before its client has got the handle.
+   *
+   * @returns whether it had not ended
+   * @throws (rejects) McpError UNAVAILABLE
+   */
   cancel(): Promise<boolean>;
 }
 

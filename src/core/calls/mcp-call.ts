@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AuthInfo, InputRequest } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
-import { DONE } from '../common/promises.js';
+import { DONE, quiet } from '../common/promises.js';
 import { ERAS, type McpEra } from '../protocol/era.js';
 import type { McpError } from '../protocol/errors.js';
 import type { RequestHeaders } from '../protocol/headers.js';
@@ -367,6 +367,8 @@ export class McpCall implements McpHttpCall {
     if (this.#answered || this.#cancelled) return;
     this.#cancelled = true;
     this.expire(reason);
+    // The client has not got the handle.
+    if (this.#diverted) void quiet(this.#diverted.cancel());
     this.#letGo();
   }
 

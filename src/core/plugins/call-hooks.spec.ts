@@ -66,6 +66,21 @@ describe('the hooks of plugins of a call', () => {
     expect(heard).toEqual(['observer answered', 'other answered', 'observer ended', 'other ended']);
   });
 
+  it('plugins hear of the answer of a call before the end of its task, also when the task has ended before', () => {
+    const ofTask = { outcome: 'cancelled' } as McpCallEnd;
+    const ends: unknown[] = [];
+    const note = (phase: string) => (end: McpCallEnd) => void ends.push([phase, end]);
+    const { hooks } = setup({ observers: [listener('a', { answered: note('answered'), ended: note('ended') })] });
+    hooks.observe(() => 'served');
+    hooks.over(ofTask, ['ended']);
+    expect(ends).toEqual([]);
+    hooks.over(END, ['answered']);
+    expect(ends).toEqual([
+      ['answered', END],
+      ['ended', ofTask],
+    ]);
+  });
+
   it.each<[string, () => never | Promise<never>]>([
     [
       'throws',

@@ -17,6 +17,8 @@ export class PluginCallHooks implements CallHooks {
   readonly #hooks: McpCallHooks[] = [];
   #recorders: readonly McpCallHooks[] = [];
   readonly #reported: Record<CallPhase, boolean> = { answered: false, ended: false };
+  /** The end of a task whose call is not answered yet, because an async `around` waits. */
+  #early: McpCallEnd | undefined;
 
   constructor(
     private readonly call: McpCall,
@@ -47,6 +49,15 @@ export class PluginCallHooks implements CallHooks {
   over(end: McpCallEnd, phases: readonly CallPhase[]): void {
     // What ends a call may run in the async context of its handler, which ends its own session for example.
     if (currentMcpCall()) return runOutsideCalls(() => this.over(end, phases));
+    if (phases[0] === 'ended' && !this.#reported.answered) {
+      this.#early = end;
+      return;
+    }
+    this.#report(end, phases);
+    if (this.#early) this.#report(this.#early, ['ended']);
+  }
+
+  #report(end: McpCallEnd, phases: readonly CallPhase[]): void {
     for (const phase of phases) {
       if (this.#reported[phase]) continue;
       this.#reported[phase] = true;

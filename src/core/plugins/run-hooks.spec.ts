@@ -29,7 +29,7 @@ class Task implements DivertedClient {
     this.heard.push([method, key]);
     return { roots: [] };
   }
-  cancel = async () => true;
+  cancel = vi.fn(async () => true);
 }
 
 /** One run of a handler that is as the test wants, with a plugin that may divert its call. */
@@ -104,6 +104,17 @@ describe('a call that is diverted', () => {
       true,
       [[call, task]],
     ]);
+  });
+
+  it('a call that is diverted ends its new client when it is cancelled before it is answered, and not later', async () => {
+    const { call, task } = await diverted();
+    call.cancelled(new Error('gone'));
+    expect(task.cancel).not.toHaveBeenCalled();
+    const made: ReturnType<typeof setup> = setup((run) => ({ entering: () => run.divertTo(made.task) }));
+    await made.begin();
+    made.task.cancel.mockRejectedValue(new Error('The store is away.'));
+    made.call.cancelled(new Error('gone'));
+    expect(made.task.cancel).toHaveBeenCalledOnce();
   });
 
   it('a call that is diverted sends questions and progress to the new client, and neither logs nor notifications; plugins hear the questions', async () => {
