@@ -2,10 +2,10 @@ import { posix } from 'node:path';
 import { parseFile, type ModuleReference } from './imports.js';
 
 /**
- * # The walls of the house
+ * # What the rooms of `src` may import
  *
- * `src` is a row of rooms; each imports only rooms before it. This file says which, as data, and finds who does not
- * keep to it. It is a pure function over a map of files, so that the test can plant a violation and see it found.
+ * `src` is a row of rooms; each imports only rooms before it. This file has the rules as data, and finds what breaks them. It is a
+ * pure function over a map of files, so that the test can add a violation and see that it is found.
  */
 
 /** Path below the repository, with `/`, such as `src/core/protocol/accept.ts` → its text. */

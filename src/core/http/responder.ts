@@ -85,7 +85,7 @@ export class McpResponder {
     return rawResponse(response).headersSent;
   }
 
-  /** Returns whether a client waits for a response that nobody has begun. */
+  /** Returns whether a client waits for a response that has not begun. */
   isOpen(response: object): boolean {
     const raw = rawResponse(response);
     return !raw.headersSent && !hasGone(raw) && !(response as Partial<FastifyReply>).sent;

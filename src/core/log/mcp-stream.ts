@@ -76,14 +76,14 @@ export class McpStream implements SharedStream {
   get over(): boolean {
     return this.#over;
   }
-  /** Tells whether the stream was given up, and the next reader gets the answers: none has got them, and the log has not. */
+  /** Returns whether the stream was given up, and the next reader gets the answers: no reader has got them, and the log has not. */
   get hasAnswers(): boolean {
-    return this.#failure?.ending?.told === false;
+    return this.#failure?.ending?.delivered === false;
   }
   /** Settles when the log has the end of a stream that was given up, whose answers a reader has got. */
   get ending(): Promise<void> | undefined {
     const { ending } = this.#failure ?? {};
-    return ending?.told ? ending.done : undefined;
+    return ending?.delivered ? ending.done : undefined;
   }
 
   /**
@@ -138,7 +138,7 @@ export class McpStream implements SharedStream {
     if (this.#over || failed) {
       started();
       if (this.#over) observer.complete();
-      else this.#tell(this.#failure!, observer);
+      else this.#failReader(this.#failure!, observer);
       return Subscription.EMPTY;
     }
     const open = this.#state === 'idle' || this.#state === 'appending';
@@ -281,15 +281,15 @@ export class McpStream implements SharedStream {
     };
     // Answers may be large, and the log may stay away: they are only for the clients that are connected now.
     const answers = unanswered.map(({ answer }, at) => answer ?? errors[at]!);
-    const told = this.readers > 0;
-    this.#failure = { error: new StreamGivenUpError(errors, error), ending: { retry, done: done.promise, told } };
+    const delivered = this.readers > 0;
+    this.#failure = { error: new StreamGivenUpError(errors, error), ending: { retry, done: done.promise, delivered } };
     this.inBackground(end);
     this.#readers?.fail(new StreamGivenUpError(answers, error));
   }
 
   /** Fails a reader that comes after the stream has failed. */
-  #tell({ error, ending }: Failure, observer: Observer<McpStoredEvent>): void {
-    if (ending) ending.told = true;
+  #failReader({ error, ending }: Failure, observer: Observer<McpStoredEvent>): void {
+    if (ending) ending.delivered = true;
     observer.error(error);
   }
 
@@ -355,7 +355,7 @@ interface Failure {
     readonly retry: Retry;
     readonly done: Promise<void>;
     /** A reader has got the answers. */
-    told: boolean;
+    delivered: boolean;
   };
 }
 

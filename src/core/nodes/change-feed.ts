@@ -23,7 +23,7 @@ export type ChangeHint = McpChange | 'missed';
 export class ChangeFeed {
   /** Emits the changes of all nodes. It is hot, never errors, and completes when the bus is closed. */
   readonly changes$: Observable<ChangeHint>;
-  readonly #heard$ = new Subject<ChangeHint>();
+  readonly #received$ = new Subject<ChangeHint>();
   #listeners = 0;
 
   constructor(
@@ -32,13 +32,13 @@ export class ChangeFeed {
     this.changes$ = new Observable<ChangeHint>((subscriber) => {
       this.#listeners++;
       subscriber.add(() => this.#listeners--);
-      subscriber.add(this.#heard$.subscribe(subscriber));
+      subscriber.add(this.#received$.subscribe(subscriber));
     });
     bus.messages$.subscribe({
       next: (message) => this.#receive(message),
-      complete: () => this.#heard$.complete(),
+      complete: () => this.#received$.complete(),
     });
-    bus.reconnected$.subscribe(() => this.#heard$.next('missed'));
+    bus.reconnected$.subscribe(() => this.#received$.next('missed'));
   }
 
   /** Counts the subscribers of `changes$` on this node. */
@@ -54,7 +54,7 @@ export class ChangeFeed {
 
   #receive(message: unknown): void {
     const change = changeIn(message);
-    if (change) this.#heard$.next(change);
+    if (change) this.#received$.next(change);
   }
 }
 

@@ -50,7 +50,7 @@ export function ipOf(request: unknown): string | undefined {
 }
 
 /**
- * Returns the address by which an anonymous caller is told from others: that of {@link ipOf}. A caller on IPv6 has a network of 64 bits, so its first half counts.
+ * Returns the address that distinguishes an anonymous caller from others: that of {@link ipOf}. A caller on IPv6 has a network of 64 bits, so its first half counts.
  *
  * @returns '' without one: on a UNIX socket, over stdio, within the app
  * @internal
