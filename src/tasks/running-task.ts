@@ -209,6 +209,8 @@ export class RunningTask implements McpTask, DivertedClient {
     this.#outcome = outcomeOf(end);
     try {
       if (await this.#writes.run(() => this.node.store.patch(this.id, ACTIVE, end))) this.node.changed(this.id);
+      // It had ended in the record, unless the answer to an earlier write was lost.
+      else if ((await this.node.store.get(this.id))?.status !== end.status) this.#outcome = 'cancelled';
     } catch (error) {
       if (!this.#isOver) this.node.report(`The end of the task ${this.id} could not be stored.`, error);
     }

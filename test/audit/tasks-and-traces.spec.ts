@@ -1,6 +1,8 @@
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpAuditModule } from 'nestjs-mcp-streamable/audit';
 import { OtelInstrumentation } from 'nestjs-mcp-streamable/otel';
+import { InMemoryTaskStore } from 'nestjs-mcp-streamable/tasks';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Telemetry } from '../otel/telemetry.js';
 import { TestApp, serverInfo } from '../support/app.js';
@@ -37,6 +39,17 @@ describe('the audit of a call that becomes a task', () => {
     await until(async () => (await ann.get(id)).status === 'failed');
     await until(() => records.all.length > 1);
     expect(records.gists).toEqual(['task slow', 'failed slow -32603']);
+  });
+
+  it('the audit of a call that becomes a task has what its record says, if another node has ended it before its handler', async () => {
+    const [records, store] = [new Records(), new InMemoryTaskStore(new ManualClock())];
+    const imports = [McpAuditModule.forRoot({ sink: records })];
+    const { app, as } = await start({ imports, providers: [TaskTools], tasks: { store } });
+    const id = await (await as('ann')).begin('slow', { label: 'x' });
+    await store.patch(id, ['working'], { status: 'cancelled', statusMessage: '', lastUpdatedAt: 0 });
+    app.get(TaskTools).door.open();
+    await until(() => records.all.length > 1);
+    expect(records.gists).toEqual(['task slow', 'cancelled slow']);
   });
 
   it('the audit of a call that becomes a task has a cancelled one, and the cancellation', async () => {

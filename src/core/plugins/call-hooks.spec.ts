@@ -66,7 +66,7 @@ describe('the hooks of plugins of a call', () => {
     expect(heard).toEqual(['observer answered', 'other answered', 'observer ended', 'other ended']);
   });
 
-  it('plugins hear of the answer of a call before the end of its task, also when the task has ended before', () => {
+  it('the answer of a call is reported before the end of its task, also when the task has ended before', () => {
     const ofTask = { outcome: 'cancelled' } as McpCallEnd;
     const ends: unknown[] = [];
     const note = (phase: string) => (end: McpCallEnd) => void ends.push([phase, end]);
