@@ -121,14 +121,16 @@ export class LiveEndpoint implements McpEndpointPlugin {
     { payloads }: { readonly payloads: boolean },
   ): LiveEndpoint {
     const all = [...modules.values()];
-    const audit = all.find(({ providers }) => providers.has(AUDIT_OPTIONS))?.providers.get(AUDIT_OPTIONS)?.instance;
+    const audits = all.flatMap(({ providers }) => {
+      const options = providers.get(AUDIT_OPTIONS)?.instance as ResolvedAuditOptions | undefined;
+      return options ? [options] : [];
+    });
     const endpoints = all.filter(({ providers }) => providers.has(LiveSessions));
     const index = endpoints.findIndex(({ providers }) => {
       const { name, path } = providers.get(ENDPOINT_NAME)!.instance as EndpointName;
       return name === host.name && path === host.path;
     });
-    const options = audit as ResolvedAuditOptions | undefined;
-    const copies = payloads ? new Payloads(options, host.hasOwnServer) : undefined;
+    const copies = payloads ? new Payloads(audits, host.hasOwnServer) : undefined;
     return new LiveEndpoint(endpoints[index]!, index, host, clock, events, copies);
   }
 

@@ -1,4 +1,4 @@
-import { type ResolvedAuditOptions, resolveAuditOptions } from '../audit/audit.options.js';
+import { namesOf, type ResolvedAuditOptions, resolveAuditOptions } from '../audit/audit.options.js';
 import { Redaction } from '../audit/redaction.js';
 import type { McpTarget } from '../core/calls/mcp-target.js';
 import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
@@ -21,16 +21,15 @@ export class Payloads {
   readonly #whole: Redaction;
   readonly #short: Redaction;
 
-  /** @param audit the options of the app's audit log, if it has one */
+  /** @param audits the options of the app's audit logs: the names of each are redacted */
   constructor(
-    audit: ResolvedAuditOptions | undefined,
+    audits: readonly ResolvedAuditOptions[],
     /** Whether the tools are those of a server of the app: their schemas are not known. */
     private readonly hasOwnTools: boolean,
   ) {
-    const given = audit?.redact;
-    const redact = typeof given === 'function' ? undefined : given;
+    const redact = [...new Set(audits.flatMap(namesOf))];
     const of = (maxArgumentLength: number) =>
-      new Redaction(resolveAuditOptions({ maxArgumentLength, ...(redact && { redact }) }), () => {});
+      new Redaction(resolveAuditOptions({ maxArgumentLength, ...(audits.length > 0 && { redact }) }), () => {});
     this.#whole = of(LONGEST);
     this.#short = of(LONGEST_STEP);
   }

@@ -155,7 +155,10 @@ describe('what the page has opened', () => {
   });
 
   it('the live page shows with payloads: arguments, result and messages, redacted as records of the audit log are', async () => {
-    await start({ payloads: true }, [McpAuditModule.forRoot({ redact: ['customer', 'TOKEN'], sink: { write() {} } })]);
+    await start({ payloads: true }, [
+      McpAuditModule.forRoot({ redact: ['TOKEN'], sink: { write() {} } }),
+      McpAuditModule.forRoot({ redact: ['customer'], sink: { write() {} } }),
+    ]);
     await modern().ask(
       'tools/call',
       { name: 'place_order', arguments: ORDER },
