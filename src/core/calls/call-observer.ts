@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
-import type { CallPlugins } from './call-hooks.js';
+import type { CallPlugins } from './call-plugins.js';
 import { infoOf } from './call-info.js';
 import type { McpCall, McpSessionInfo } from './mcp-call.js';
 import type {

@@ -7,7 +7,7 @@ import type { McpError } from '../protocol/errors.js';
 import type { RequestHeaders } from '../protocol/headers.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../protocol/json-rpc.js';
 import { withCanonicalUri } from '../protocol/uris.js';
-import type { CallHooks } from './call-hooks.js';
+import type { CallHooks } from './call-plugins.js';
 import type { McpExchange } from './mcp-exchange.js';
 import type { McpCallEnd, McpCallInfo } from './mcp-instrumentation.js';
 import type { McpTarget } from './mcp-target.js';
@@ -216,7 +216,7 @@ export class McpCall implements McpHttpCall {
   /** What the call is for, once it is served; `undefined`: there is no such thing, or a server of the app serves it. @internal */
   target: McpTarget | undefined;
 
-  // Each of these fields is written by one room: by `handlers`, `methods`, `tasks`, `exchange`, in this order.
+  // Each of these fields is written by one room: the first three by `handlers`, the next by `tasks`, all others by `calls`.
   /** Whether a guard of the handler refused the caller. @internal */
   denied = false;
   /** Set if the results of its tool have a size limit. @internal */

@@ -1,5 +1,5 @@
 import { isThenable } from '../common/promises.js';
-import type { CallHooks, CallPhase } from '../calls/call-hooks.js';
+import type { CallHooks, CallPhase } from '../calls/call-plugins.js';
 import { assertOpen, currentMcpCall, type McpCall, type OutboundMessage, runOutsideCalls } from '../calls/mcp-call.js';
 import type { McpCallEnd } from '../calls/mcp-instrumentation.js';
 import { logError } from '../calls/operator-log.js';

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { MaybePromise } from '../common/promises.js';
 import { DivertedCalls } from '../calls/diverted-calls.js';
-import type { CallHooks, CallPlugins } from '../calls/call-hooks.js';
+import type { CallHooks, CallPlugins } from '../calls/call-plugins.js';
 import type { McpCall, ResultBound } from '../calls/mcp-call.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import { logError } from '../calls/operator-log.js';

@@ -38,7 +38,7 @@ import { ToolAccess } from './tool-access.js';
 import { toolMethods } from './tools.js';
 
 /** The methods of an endpoint need these options. */
-interface MethodOptions extends ResolvedHandlerOptions, ResolvedSessionOptions, ResolvedRequestStateOptions {
+interface EndpointOptions extends ResolvedHandlerOptions, ResolvedSessionOptions, ResolvedRequestStateOptions {
   readonly serverInfo: Implementation;
   readonly instructions: string | undefined;
   readonly server: unknown;
@@ -49,7 +49,7 @@ export const methodProviders: Provider[] = [
   {
     provide: RequestStates,
     useFactory: (
-      options: MethodOptions,
+      options: EndpointOptions,
       { scope }: McpSessionStore,
       { name, path }: EndpointName,
       clock: McpClock,
@@ -98,7 +98,7 @@ export const methodProviders: Provider[] = [
   {
     provide: MethodDispatcher,
     useFactory: (
-      { serverInfo, instructions, pageSize, sessions }: MethodOptions,
+      { serverInfo, instructions, pageSize, sessions }: EndpointOptions,
       table: HandlerTable,
       calls: HandlerCalls,
       cache: EndpointCachePolicy,

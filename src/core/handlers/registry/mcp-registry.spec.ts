@@ -69,6 +69,17 @@ describe('the registry', () => {
     expect(registry.list('tool')).toMatchObject([{ wire: { title: 'old', description: 'x' } }]);
   });
 
+  it('the table checks the handlers that are there when a check is added', () => {
+    const { registry, table } = madeRegistry();
+    registry.registerTool({ name: 'early', handler: () => '' });
+    const refuse = ({ origin }: { origin: string }): never => {
+      throw new McpHandlerDefinitionError(origin, 'it is refused.');
+    };
+    expect(() => table.assertEach(refuse)).toThrow(
+      'tool "early" (registered at run time) cannot be served: it is refused.',
+    );
+  });
+
   it('the registry refuses at once what cannot be served', () => {
     const { registry, changes } = madeRegistry();
     const refused: [() => unknown, string][] = [

@@ -35,7 +35,6 @@ export class SessionRuntime implements StreamEnvironment {
   readonly maxQueuedBytes = DEFAULT_MAX_QUEUED_BYTES;
   readonly comeBackMs: number;
   readonly nodeId: string;
-  /** {@link nodes}, under the name that streams know them by. */
   readonly calls: Calls;
   readonly held: HeldBytes;
   readonly events$: Observable<McpSessionEvent>;
