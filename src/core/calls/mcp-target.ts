@@ -23,7 +23,7 @@ export interface McpTarget {
 export interface McpHandlerTarget extends McpTarget {
   /** Names the handler in messages, such as `OrderTools.find`. */
   readonly origin: string;
-  /** Of a template. */
+  /** A template has it. */
   readonly template?: { written(uri: string): Readonly<Record<string, string | string[]>> | null };
   /** Returns an option of its decorator or registration, unchecked. */
   option(name: string): unknown;
