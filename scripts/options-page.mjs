@@ -45,22 +45,22 @@ const SECTIONS = [
   {
     title: 'Questions of handlers',
     about: 'These options apply to revision 2026-07-28. See [questions](questions.md#the-state).',
-    interfaces: [['src/core/handlers/questions/request-state.options.ts', 'McpRequestStateOptions']],
+    interfaces: [['src/core/questions/request-state.options.ts', 'McpRequestStateOptions']],
   },
   {
     title: 'Extensions',
     about: 'See [extensions](extensions.md).',
-    interfaces: [['src/core/handlers/methods/capabilities.ts', 'McpExtensionOptions']],
+    interfaces: [['src/core/methods/capabilities.ts', 'McpExtensionOptions']],
   },
   {
     title: 'The server card',
     about: 'See [the server card](server-card.md).',
-    interfaces: [['src/core/http/server-card.options.ts', 'McpServerCardOption']],
+    interfaces: [['src/card/server-card.options.ts', 'McpServerCardOption']],
   },
   {
     title: 'State that outlives a call',
     about: 'See [state](state.md).',
-    interfaces: [['src/core/handlers/state/state.options.ts', 'McpStateOptions']],
+    interfaces: [['src/core/questions/state/state.options.ts', 'McpStateOptions']],
   },
   {
     title: 'Authentication',
@@ -83,7 +83,7 @@ const SECTIONS = [
     title: 'Properties of `serverCard`',
     about: 'These options add to the card what `serverInfo` does not have.',
     within: 'serverCard',
-    interfaces: [['src/core/http/server-card.options.ts', 'McpServerCardOptions']],
+    interfaces: [['src/card/server-card.options.ts', 'McpServerCardOptions']],
   },
   {
     title: 'Properties of `eventLog`',

@@ -58,9 +58,9 @@ export type {
   ToolOptions,
   ToolsOptions,
 } from './core/handlers/decorators/handler-options.js';
-export { McpCatalogue, type McpCatalogueOptions, McpToolName } from './core/handlers/catalogue/catalogue.decorators.js';
-export type { McpCatalogueTool } from './core/handlers/catalogue/catalogue-tool.js';
-export type { McpCaller } from './core/handlers/catalogue/mcp-caller.js';
+export { McpCatalogue, type McpCatalogueOptions, McpToolName } from './catalogue/catalogue.decorators.js';
+export type { McpCatalogueTool } from './catalogue/catalogue-tool.js';
+export type { McpCaller } from './catalogue/mcp-caller.js';
 export { McpArgs, McpCtx } from './core/handlers/decorators/param.decorators.js';
 export {
   toolLog,
@@ -97,12 +97,12 @@ export {
   type McpToolCallEvent,
   type McpToolCallOptions,
   McpToolCaller,
-} from './core/handlers/methods/mcp-tool-caller.js';
+} from './core/methods/mcp-tool-caller.js';
 
 export { McpConfirmations } from './effects/mcp-confirmations.js';
 
-export { McpSession } from './core/sessions/live/mcp-session.js';
-export type { McpSessionDetails } from './core/sessions/live/session-state.js';
+export { McpSession } from './core/sessions/running/mcp-session.js';
+export type { McpSessionDetails } from './core/sessions/running/session-state.js';
 export { type McpCounts, McpSessionService } from './core/sessions/mcp-session.service.js';
 export type { McpSessionEvent, McpSessionEndReason } from './core/sessions/session-events.js';
 export { McpUnknownSessionError } from './core/sessions/session.errors.js';
@@ -111,8 +111,8 @@ export { type McpHealth, McpHealthIndicator } from './core/nodes/mcp-health.indi
 
 export { mcpCors, type McpCors } from './core/http/mcp-cors.js';
 export { McpController } from './core/http/mcp.controller.js';
-export { mcpServerJson, type McpServerJsonOptions, type McpServerPackage } from './core/http/server-json.js';
-export type { McpServerCardOptions, McpServerRepository } from './core/http/server-card.options.js';
+export { mcpServerJson, type McpServerJsonOptions, type McpServerPackage } from './card/server-json.js';
+export type { McpServerCardOptions, McpServerRepository } from './card/server-card.options.js';
 export { McpSessionGuard } from './core/http/mcp-session.guard.js';
 export type { McpRequest, McpPrincipalFunction } from './core/http/principal.js';
 export { getMcpToken, InjectMcp } from './core/calls/inject-mcp.js';

@@ -19,14 +19,14 @@ import type { McpInstrumentation } from './core/calls/mcp-instrumentation.js';
 import { HANDLER_TABLE, type McpHandlerOptions } from './core/handlers/handlers.options.js';
 import { EXTRA_NAMES } from './core/http/endpoint-extras.js';
 import { HTTP_TABLE, maxBodyValues, type McpHttpOptions } from './core/http/http.options.js';
-import { type McpServerCardOption, SERVER_CARD_TABLE, CARD_NAMES } from './core/http/server-card.options.js';
+import { type McpServerCardOption, SERVER_CARD_TABLE, CARD_NAMES } from './card/server-card.options.js';
 import { type McpProtocolOptions, PROTOCOL_TABLE } from './core/eras/protocol.options.js';
-import { EXTENSION_TABLE, type McpExtensionOptions } from './core/handlers/methods/capabilities.js';
+import { EXTENSION_TABLE, type McpExtensionOptions } from './core/methods/capabilities.js';
 import type { McpServerFunction } from './server/server-factory.js';
 import { maxAnonymousSessions, type McpSessionOptions, SESSION_TABLE } from './core/sessions/session.options.js';
 import { type McpSessionStore, SESSION_STORE_METHODS } from './core/sessions/store/session-store.js';
-import { type McpStateStore, STATE_STORE_METHODS } from './core/handlers/state/state-store.js';
-import { type McpStateOptions, STATE_TABLE } from './core/handlers/state/state.options.js';
+import { type McpStateStore, STATE_STORE_METHODS } from './core/questions/state/state-store.js';
+import { type McpStateOptions, STATE_TABLE } from './core/questions/state/state.options.js';
 import { EVENT_STORE_METHODS, SHARED_EVENT_STORE_METHODS, type McpEventStore } from './core/log/event-store.js';
 import { EVENT_LOG_TABLE, type McpEventLogOptions } from './core/log/stream.options.js';
 

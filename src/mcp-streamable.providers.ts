@@ -6,9 +6,9 @@ import { MCP_OPTIONS } from './core/common/options.js';
 import { once } from './core/common/promises.js';
 import { authProviders } from './auth/auth.providers.js';
 import { nodeProviders } from './core/nodes/node.providers.js';
-import { devProvider } from './dev-stores.js';
+import { devProvider } from './dev/dev-stores.js';
 import { McpDispatcher } from './core/calls/mcp-dispatcher.js';
-import { EndpointDoctor } from './core/handlers/methods/endpoint-doctor.js';
+import { EndpointDoctor } from './doctor/endpoint-doctor.js';
 import type { McpPlugin } from './core/plugins/mcp-plugin.js';
 import { FEATURES } from './core/plugins/plugin-host.js';
 import { ConfirmPlugin } from './effects/confirm.plugin.js';
@@ -24,11 +24,11 @@ import { endpointProviders } from './core/eras/endpoint.providers.js';
 import { handlerProviders } from './core/handlers/handler.providers.js';
 import { httpProviders } from './core/http/http.providers.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
-import { MethodDispatcher } from './core/handlers/methods/method-dispatcher.js';
-import { methodProviders } from './core/handlers/methods/method.providers.js';
+import { MethodDispatcher } from './core/methods/method-dispatcher.js';
+import { methodProviders } from './core/methods/method.providers.js';
 import { McpSessionService } from './core/sessions/mcp-session.service.js';
 import { sessionProviders } from './core/sessions/session.providers.js';
-import { stateProviders } from './core/handlers/state/state.providers.js';
+import { stateProviders } from './core/questions/state/state.providers.js';
 import { streamProviders } from './core/log/stream.providers.js';
 
 const LEGACY_SERVER =

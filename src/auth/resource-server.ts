@@ -1,7 +1,7 @@
 import type { AuthInfo } from '@modelcontextprotocol/server';
 import { HttpException } from '@nestjs/common';
 import type { McpClock } from '../core/common/clock.js';
-import type { McpReply } from '../core/calls/mcp-exchange.js';
+import type { McpReply } from '../core/calls/reply.js';
 import { logError, logger } from '../core/calls/operator-log.js';
 import { type Challenger, setCredentials } from '../core/http/credentials.js';
 import { userOf } from '../core/http/principal.js';

@@ -2,7 +2,7 @@ import { fromStored, toStored } from '../core/common/formats.js';
 import { Turns } from '../core/common/promises.js';
 import { McpStateError } from '../core/calls/mcp-state.js';
 import type { ReportStoreFault } from '../core/calls/operator-log.js';
-import type { McpStateQuota, McpStateStore } from '../core/handlers/state/state-store.js';
+import type { McpStateQuota, McpStateStore } from '../core/questions/state/state-store.js';
 
 /**
  * A state store, for what at most one caller may begin. Over a store without `add`, that holds in this process alone.

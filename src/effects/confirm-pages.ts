@@ -3,7 +3,7 @@ import { randomToken, TOKEN_LENGTH } from '../core/common/random-token.js';
 import type { ConfirmPage, ConfirmPages } from './confirmed.js';
 import type { ClaimStore } from './claim-store.js';
 import { isObject } from '../core/protocol/json-rpc.js';
-import { hashOf } from '../core/handlers/state/stored-states.js';
+import { hashOf } from '../core/questions/state/stored-states.js';
 
 /** A caller has at most so many pages at a time. */
 const MAX_PAGES = 100;

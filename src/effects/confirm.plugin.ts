@@ -1,7 +1,7 @@
 import { HandlerCancelled } from '../core/calls/handler-signals.js';
 import { routeText } from '../core/calls/mcp-call.js';
 import type { McpContext, McpEntering } from '../core/calls/mcp-context.js';
-import { digestOfJson } from '../core/handlers/questions/request-state.js';
+import { digestOfJson } from '../core/questions/request-state.js';
 import {
   type McpEndpointHost,
   type McpEndpointPlugin,

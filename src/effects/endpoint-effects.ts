@@ -5,8 +5,8 @@ import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../core/calls/en
 import type { McpHandlerTarget } from '../core/calls/mcp-target.js';
 import { logger, type ReportStoreFault, STORE_FAULT } from '../core/calls/operator-log.js';
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
-import { McpStateStore } from '../core/handlers/state/state-store.js';
-import { hashOf } from '../core/handlers/state/stored-states.js';
+import { McpStateStore } from '../core/questions/state/state-store.js';
+import { hashOf } from '../core/questions/state/stored-states.js';
 import type { McpRun } from '../core/plugins/mcp-plugin.js';
 import { McpSessionStore } from '../core/sessions/store/session-store.js';
 import { ClaimStore } from './claim-store.js';

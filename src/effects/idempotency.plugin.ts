@@ -3,8 +3,8 @@ import { HandlerCancelled } from '../core/calls/handler-signals.js';
 import { routeText } from '../core/calls/mcp-call.js';
 import type { McpContext, McpEntering } from '../core/calls/mcp-context.js';
 import { logger } from '../core/calls/operator-log.js';
-import { digestOfJson } from '../core/handlers/questions/request-state.js';
-import { hashOf } from '../core/handlers/state/stored-states.js';
+import { digestOfJson } from '../core/questions/request-state.js';
+import { hashOf } from '../core/questions/state/stored-states.js';
 import {
   type McpEndpointHost,
   type McpEndpointPlugin,

@@ -6,7 +6,7 @@ import { shown } from '../core/protocol/errors.js';
 import { isObject } from '../core/protocol/json-rpc.js';
 import { HandlerCancelled } from '../core/calls/handler-signals.js';
 import type { ToolIdempotency } from './checked-options.js';
-import type { McpStateQuota } from '../core/handlers/state/state-store.js';
+import type { McpStateQuota } from '../core/questions/state/state-store.js';
 import type { ClaimStore } from './claim-store.js';
 import type { NodeLease } from './node-lease.js';
 

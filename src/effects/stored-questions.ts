@@ -1,7 +1,7 @@
 import type { McpClock } from '../core/common/clock.js';
 import type { McpCall } from '../core/calls/mcp-call.js';
 import type { QuestionRecords } from './confirmed.js';
-import { hashOf } from '../core/handlers/state/stored-states.js';
+import { hashOf } from '../core/questions/state/stored-states.js';
 import type { ClaimStore } from './claim-store.js';
 
 /** At most so many questions of one caller to one tool are open, and so many answers are remembered as used. */

@@ -1,8 +1,8 @@
-import type { McpSession } from '../core/sessions/live/mcp-session.js';
-import type { McpSessionDetails } from '../core/sessions/live/session-state.js';
+import type { McpSession } from '../core/sessions/running/mcp-session.js';
+import type { McpSessionDetails } from '../core/sessions/running/session-state.js';
 import type { EndpointName } from '../core/calls/endpoint-name.js';
-import type { McpFinding } from '../core/handlers/doctor/diagnosis.js';
-import { tokensOfJson } from '../core/handlers/doctor/tokens.js';
+import type { McpFinding } from '../doctor/diagnosis.js';
+import { tokensOfJson } from '../doctor/tokens.js';
 import { toolTaskOf } from '../core/handlers/decorators/task-options.js';
 import type { HandlerTable, ListedKind } from '../core/handlers/registry/handler-table.js';
 import { cut } from './live-events.js';

@@ -4,7 +4,7 @@ import { ModulesContainer } from '@nestjs/core';
 import { Observable, type Subscriber } from 'rxjs';
 import { McpClock, type ClockTimer } from '../core/common/clock.js';
 import { McpOptionError } from '../core/common/options.js';
-import type { StreamFlow } from '../core/calls/mcp-exchange.js';
+import type { StreamFlow } from '../core/calls/reply.js';
 import { type McpEndpointHost, type McpEndpointPlugin, McpPlugin } from '../core/plugins/mcp-plugin.js';
 import { McpResponder } from '../core/http/responder.js';
 import type { McpError } from '../core/protocol/errors.js';

@@ -1,6 +1,6 @@
 import type { McpMessageBus } from '../core/nodes/message-bus.js';
 import type { McpSessionStore } from '../core/sessions/store/session-store.js';
-import type { McpStateStore } from '../core/handlers/state/state-store.js';
+import type { McpStateStore } from '../core/questions/state/state-store.js';
 import type { McpSharedEventStore } from '../core/log/event-store.js';
 import type { McpTaskStore } from '../tasks/task-store.js';
 import { McpOptionError } from '../core/common/options.js';

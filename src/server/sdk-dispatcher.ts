@@ -3,7 +3,7 @@ import { firstValueFrom } from 'rxjs';
 import { quiet } from '../core/common/promises.js';
 import type { McpCall, McpHttpCall } from '../core/calls/mcp-call.js';
 import type { McpDispatchedSession, McpDispatcher, McpSessionSettings } from '../core/calls/mcp-dispatcher.js';
-import type { McpSession } from '../core/sessions/live/mcp-session.js';
+import type { McpSession } from '../core/sessions/running/mcp-session.js';
 import { withoutSessions } from '../core/protocol/client-capabilities.js';
 import { McpError, RefusedCall, rpcErrorOf } from '../core/protocol/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../core/protocol/revisions.js';

@@ -8,7 +8,7 @@ import type {
 import { randomToken } from '../core/common/random-token.js';
 import { McpCall, runInCall } from '../core/calls/mcp-call.js';
 import type { McpSessionSettings } from '../core/calls/mcp-dispatcher.js';
-import type { McpSession } from '../core/sessions/live/mcp-session.js';
+import type { McpSession } from '../core/sessions/running/mcp-session.js';
 import { McpServerFactoryError } from '../core/sessions/session.errors.js';
 import { REQUEST_FAILED, rpcErrorOf } from '../core/protocol/errors.js';
 import { isRequest, isResponse, type JsonRpcRequest, type RequestId } from '../core/protocol/json-rpc.js';

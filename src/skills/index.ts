@@ -8,4 +8,4 @@ export { type McpSkillsModuleAsyncOptions, McpSkillsModule } from './mcp-skills.
 export { type McpSkillContent, Skill } from './skill.decorator.js';
 export { readSkillFolder } from './skill-folder.js';
 export type { McpSkillsOptions } from './skills.options.js';
-export type { SkillOptions } from '../core/handlers/decorators/skill-options.js';
+export type { SkillOptions } from './skill-options.js';

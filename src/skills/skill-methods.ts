@@ -1,7 +1,7 @@
 import type { McpContext } from '../core/calls/mcp-context.js';
-import type { CacheFields } from '../core/handlers/methods/cache-hints.js';
-import type { HandlerCalls } from '../core/handlers/methods/handler-calls.js';
-import { invalidParams, type ServedMethod, type ServedMethods } from '../core/handlers/methods/method.js';
+import type { CacheFields } from '../core/methods/cache-hints.js';
+import type { HandlerCalls } from '../core/methods/handler-calls.js';
+import { invalidParams, type ServedMethod, type ServedMethods } from '../core/methods/method.js';
 import type { McpCall } from '../core/calls/mcp-call.js';
 import { shown } from '../core/protocol/errors.js';
 import type { JsonRpcRequest } from '../core/protocol/json-rpc.js';

@@ -1,4 +1,4 @@
-import type { SkillOptions } from '../core/handlers/decorators/skill-options.js';
+import type { SkillOptions } from './skill-options.js';
 import { declareHandler } from '../core/handlers/decorators/handler.decorators.js';
 
 /**

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { resolveOptions } from '../core/common/options.js';
-import type { McpReply, PendingReply } from '../core/calls/mcp-exchange.js';
+import type { McpReply, PendingReply } from '../core/calls/reply.js';
 import { assertNoCursor, type McpEndpoint, type McpIncoming, refuseModern } from '../core/eras/mcp-endpoint.js';
 import { hostOriginPolicy } from '../core/http/edge/edge-policy.js';
 import { methodNotAllowed, refusalOf } from '../core/http/edge/http-edge.js';
@@ -10,8 +10,8 @@ import { McpRequestReader } from '../core/http/mcp-incoming.js';
 import { McpController } from '../core/http/mcp.controller.js';
 import { McpResponder } from '../core/http/responder.js';
 import { sessionOf } from '../core/http/session-access.js';
-import type { KnownSession } from '../core/sessions/live/live-sessions.js';
-import type { McpSession } from '../core/sessions/live/mcp-session.js';
+import type { KnownSession } from '../core/sessions/running/live-sessions.js';
+import type { McpSession } from '../core/sessions/running/mcp-session.js';
 import { McpError } from '../core/protocol/errors.js';
 import { cursorOf, SESSION_ID_HEADER } from '../core/protocol/headers.js';
 

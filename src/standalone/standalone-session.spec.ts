@@ -2,12 +2,12 @@ import { Server } from '@modelcontextprotocol/server';
 import { NEVER } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { type McpHttpCall } from '../core/calls/mcp-call.js';
-import type { PendingReply } from '../core/calls/mcp-exchange.js';
+import type { PendingReply } from '../core/calls/reply.js';
 import { InMemoryEventStore } from '../core/log/in-memory-event-store.js';
 import { ManualClock } from '../testing/index.js';
 import { FaultyEventStore } from '../../test/support/faulty-event-store.js';
 import type { JsonRpcMessage } from '../core/protocol/json-rpc.js';
-import type { McpSession } from '../core/sessions/live/mcp-session.js';
+import type { McpSession } from '../core/sessions/running/mcp-session.js';
 import type { McpSessionEvent } from '../core/sessions/session-events.js';
 import { createMcpSession } from './standalone-session.js';
 

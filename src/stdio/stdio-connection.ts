@@ -3,10 +3,10 @@ import { concat, defer, EMPTY, finalize, fromEvent, map, Observable, share, Subs
 import type { McpClock } from '../core/common/clock.js';
 import { deferred, isThenable, type MaybePromise, within } from '../core/common/promises.js';
 import { logError } from '../core/calls/operator-log.js';
-import type { PendingReply, StreamFlow } from '../core/calls/mcp-exchange.js';
+import type { PendingReply, StreamFlow } from '../core/calls/reply.js';
 import { beginsSession } from '../core/eras/legacy/legacy-endpoint.js';
 import { loneRequestId, type McpEndpoint, type McpIncoming } from '../core/eras/mcp-endpoint.js';
-import type { KnownSession } from '../core/sessions/live/live-sessions.js';
+import type { KnownSession } from '../core/sessions/running/live-sessions.js';
 import { classifyPost, type McpEra } from '../core/protocol/era.js';
 import { errorResponse, McpError, rpcErrorOf, shown } from '../core/protocol/errors.js';
 import { LAST_EVENT_ID_HEADER, type RequestHeaders, SESSION_ID_HEADER } from '../core/protocol/headers.js';

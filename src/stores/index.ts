@@ -50,5 +50,5 @@ export {
 } from '../core/sessions/store/session-store.js';
 export { InMemorySessionStore } from '../core/sessions/store/in-memory-session-store.js';
 
-export { McpStateStore, type McpStateQuota } from '../core/handlers/state/state-store.js';
-export { InMemoryStateStore } from '../core/handlers/state/in-memory-state-store.js';
+export { McpStateStore, type McpStateQuota } from '../core/questions/state/state-store.js';
+export { InMemoryStateStore } from '../core/questions/state/in-memory-state-store.js';

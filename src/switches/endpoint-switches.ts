@@ -8,13 +8,13 @@ import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../core/calls/en
 import { McpStateError } from '../core/calls/mcp-state.js';
 import { logger, type ReportStoreFault, STORE_FAULT } from '../core/calls/operator-log.js';
 import { isObject } from '../core/protocol/json-rpc.js';
-import { LiveSessions } from '../core/sessions/live/live-sessions.js';
+import { LiveSessions } from '../core/sessions/running/live-sessions.js';
 import { OTHER_NODES, type OtherNodes } from '../core/sessions/other-nodes.js';
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
 import { type HandlerOff, OffSwitch } from '../core/handlers/registry/mcp-registry.js';
 import { keyOf } from '../core/handlers/registry/uri-template.js';
 import type { ListedKind } from '../core/plugins/mcp-plugin.js';
-import { McpStateStore } from '../core/handlers/state/state-store.js';
+import { McpStateStore } from '../core/questions/state/state-store.js';
 
 /** The last change of a handler. One that is on again is kept for a week, so that no node brings back an older one. */
 interface Switched {

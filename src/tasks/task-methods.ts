@@ -1,6 +1,6 @@
 import type { McpCall } from '../core/calls/mcp-call.js';
-import type { ServedMethod, ServedMethods } from '../core/handlers/methods/method.js';
-import type { ToolAccess } from '../core/handlers/methods/tool-access.js';
+import type { ServedMethod, ServedMethods } from '../core/methods/method.js';
+import type { ToolAccess } from '../core/methods/tool-access.js';
 import { shown } from '../core/protocol/errors.js';
 import { isObject, type JsonRpcRequest } from '../core/protocol/json-rpc.js';
 import { type ProtocolError, sdk } from '../core/protocol/spec.js';

@@ -1,7 +1,7 @@
 import { Observable, type Subscriber } from 'rxjs';
 import type { ClockTimer } from '../core/common/clock.js';
 import type { OutboundMessage } from '../core/calls/mcp-call.js';
-import type { StreamFlow } from '../core/calls/mcp-exchange.js';
+import type { StreamFlow } from '../core/calls/reply.js';
 import type { TaskNode } from './running-task.js';
 import { hasEnded, type McpStoredTask } from './task-store.js';
 import { detailedTask } from './task-wire.js';

@@ -20,7 +20,7 @@ export {
   type McpToolCallResult,
 } from './kit/mcp-test-client.js';
 export { diagnose, expectHealthy, type McpDiagnoseOptions } from './kit/diagnose.js';
-export type { McpDiagnosis, McpDoctorRule, McpFinding } from '../core/handlers/doctor/diagnosis.js';
+export type { McpDiagnosis, McpDoctorRule, McpFinding } from '../doctor/diagnosis.js';
 export { expectContract, type McpContractOptions } from './lock/expect-contract.js';
 export {
   toolRouting,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { McpStateStore } from '../core/handlers/state/state-store.js';
+import type { McpStateStore } from '../core/questions/state/state-store.js';
 import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
 /** Holds a state store under test. Each test gets one with nothing in it. @publicApi */

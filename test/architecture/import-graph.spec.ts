@@ -115,13 +115,13 @@ describe('the check itself', () => {
       ['src/redis/a.ts', `import { x } from '../testing/index.js';`, 'not "testing"'],
       ['src/client/a.ts', `import { x } from '../core/sessions/session-store.js';`, 'not "sessions"'],
       ['src/testing/a.ts', `import { x } from '../bus/message-bus.in-memory.js';`, 'not "bus"'],
-      ['src/testing/kit/a.ts', `import { x } from '../../core/sessions/live/x.js';`, 'not "sessions"'],
+      ['src/testing/kit/a.ts', `import { x } from '../../core/sessions/running/x.js';`, 'not "sessions"'],
       ['src/core/sessions/a.ts', `import type { Request } from 'express';`, 'nothing adapter-specific'],
       ['src/mcp.module.ts', `import { X } from '@nestjs/platform-fastify';`, 'nothing adapter-specific'],
       ['src/tasks/a.ts', `import type { X } from '../core/nodes/message-bus.js';`, 'the bus is known to "nodes" alone'],
       ['src/core/http/a.ts', `import fastify from 'fastify';`, 'import its types only'],
       [
-        'src/core/handlers/methods/a.ts',
+        'src/core/methods/a.ts',
         `import { ProtocolError } from '@modelcontextprotocol/server';`,
         'the SDK is loaded by "server"',
       ],
@@ -144,7 +144,7 @@ describe('the check itself', () => {
   it('the check of imports lets pass what a room may import', () => {
     const cases = [
       [
-        'src/core/handlers/methods/a.ts',
+        'src/core/methods/a.ts',
         `import { x } from './b.js'; import type { Tool } from '@modelcontextprotocol/server';`,
       ],
       ['src/core/eras/legacy/a.ts', `import { x } from '../modern/b.js'; import { y } from '../../sessions/y.js';`],

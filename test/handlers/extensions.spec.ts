@@ -29,9 +29,9 @@ import {
 import { map } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { HandlerCalls } from '../../src/core/handlers/methods/handler-calls.js';
-import { McpExtension } from '../../src/core/handlers/methods/extensions.js';
-import type { ServedMethods } from '../../src/core/handlers/methods/method.js';
+import { HandlerCalls } from '../../src/core/methods/handler-calls.js';
+import { McpExtension } from '../../src/core/methods/extensions.js';
+import type { ServedMethods } from '../../src/core/methods/method.js';
 import { gate, ONE_ADAPTER, serverInfo, startFailure } from '../support/app.js';
 import { eventually, officialClients, testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';

@@ -1,7 +1,7 @@
 import { NO_OTHER_NODES } from '../../../test/support/faulty-event-store.js';
 import { map, Observable, of, startWith, Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import type { McpReply, StreamFlow } from './mcp-exchange.js';
+import type { McpReply, StreamFlow } from './reply.js';
 import type { McpStoredEvent } from '../log/event-store.js';
 import { InMemoryEventStore } from '../log/in-memory-event-store.js';
 import { McpStream } from '../log/mcp-stream.js';

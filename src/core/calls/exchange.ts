@@ -1,7 +1,7 @@
 import { EMPTY, type Observable } from 'rxjs';
 import type { McpClock, ClockTimer } from '../common/clock.js';
 import { deferred, DONE } from '../common/promises.js';
-import type { McpExchange, McpReply, StreamFlow } from './mcp-exchange.js';
+import type { McpExchange, McpReply, StreamFlow } from './reply.js';
 import type { HttpRefusal } from '../protocol/errors.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 import type { McpEvent } from '../protocol/events.js';

@@ -8,7 +8,7 @@ import {
   runBeyondCancelledCall,
   runInCall,
 } from './mcp-call.js';
-import type { McpExchange } from './mcp-exchange.js';
+import type { McpExchange } from './reply.js';
 
 const HTTP: McpHttpCall = { era: 'modern', principal: 'ann', request: { of: 'ann' } };
 const REQUEST: JsonRpcRequest = { jsonrpc: '2.0', id: 0, method: 'tools/call', params: { name: 'x' } };

@@ -8,7 +8,7 @@ import type { RequestHeaders } from '../protocol/headers.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../protocol/json-rpc.js';
 import { withCanonicalUri } from '../protocol/uris.js';
 import type { CallHooks } from './call-plugins.js';
-import type { McpExchange } from './mcp-exchange.js';
+import type { McpExchange } from './reply.js';
 import type { McpCallEnd, McpCallInfo } from './mcp-instrumentation.js';
 import type { McpTarget } from './mcp-target.js';
 import type { DivertedClient } from './diverted-calls.js';

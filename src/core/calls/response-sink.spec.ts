@@ -1,6 +1,6 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import type { StreamFlow } from './mcp-exchange.js';
+import type { StreamFlow } from './reply.js';
 import type { McpEvent } from '../protocol/events.js';
 import { ResponseSink } from './response-sink.js';
 

@@ -1,6 +1,6 @@
 import { Observable, type Subscriber } from 'rxjs';
 import { deferred, type Deferred, DONE } from '../common/promises.js';
-import type { StreamFlow } from './mcp-exchange.js';
+import type { StreamFlow } from './reply.js';
 import type { McpEvent } from '../protocol/events.js';
 import type { ExchangeSink, SinkEntry } from './exchange.js';
 

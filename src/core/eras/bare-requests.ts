@@ -4,7 +4,7 @@ import { type CallingClient, McpCall, type McpHttpCall } from '../calls/mcp-call
 import { Exchange } from '../calls/exchange.js';
 import { type ResolvedResponseOptions } from '../calls/response.options.js';
 import { ResponseSink } from '../calls/response-sink.js';
-import { SessionRuntime } from '../sessions/live/session-runtime.js';
+import { SessionRuntime } from '../sessions/running/session-runtime.js';
 import { shutdownRefusal } from '../protocol/errors.js';
 import type { JsonRpcRequest } from '../protocol/json-rpc.js';
 

@@ -1,5 +1,5 @@
 import { count, oneOf, type OptionTable, type Resolved } from '../common/options.js';
-import { type McpRequestStateOptions, REQUEST_STATE_TABLE } from '../handlers/questions/request-state.options.js';
+import { type McpRequestStateOptions, REQUEST_STATE_TABLE } from '../questions/request-state.options.js';
 
 /** Which eras of the protocol an endpoint serves. @publicApi */
 export type McpEras = 'both' | 'legacy' | 'modern';

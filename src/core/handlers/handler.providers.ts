@@ -1,7 +1,7 @@
 import type { Provider } from '@nestjs/common';
-import { ToolCatalogues } from './catalogue/tool-catalogues.js';
+import { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
 import { DeclaredHandlers } from './discovery/declared-handlers.js';
-import { RouteMiddleware } from './discovery/route-middleware.js';
+import { RouteMiddleware } from '../routes/route-middleware.js';
 import { HandlerInvokers, RegisteredHandlers } from './invocation/handler-invokers.js';
 import { RequestContexts } from './invocation/request-contexts.js';
 import { HandlerTable } from './registry/handler-table.js';

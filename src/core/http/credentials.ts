@@ -1,7 +1,7 @@
 import { Observable } from 'rxjs';
 import type { McpClock } from '../common/clock.js';
 import { LONGEST_TIMER_MS } from '../common/options.js';
-import type { McpReply } from '../calls/mcp-exchange.js';
+import type { McpReply } from '../calls/reply.js';
 
 /*
  * # What the option `auth` decides in this room

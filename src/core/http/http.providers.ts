@@ -1,11 +1,11 @@
 import type { Provider } from '@nestjs/common';
-import { CardRoutes } from './card-routes.js';
+import { CardRoutes } from '../../card/card-routes.js';
 import { McpClock } from '../common/clock.js';
 import { logger } from '../calls/operator-log.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import type { ResolvedProtocolOptions } from '../eras/protocol.options.js';
-import { EndpointCachePolicy } from '../handlers/methods/cache-hints.js';
-import { SessionRuntime } from '../sessions/live/session-runtime.js';
+import { EndpointCachePolicy } from '../methods/cache-hints.js';
+import { SessionRuntime } from '../sessions/running/session-runtime.js';
 import type { ResolvedSessionOptions } from '../sessions/session.options.js';
 import {
   EDGE_POLICY,

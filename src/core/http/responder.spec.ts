@@ -12,7 +12,7 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../common/clock.js';
 import { deferred } from '../common/promises.js';
-import type { McpReply } from '../calls/mcp-exchange.js';
+import type { McpReply } from '../calls/reply.js';
 import { McpResponder } from './responder.js';
 
 const responder = new McpResponder({ keepAliveMs: 0, maxBufferedBytes: 1024 * 1024, clock: systemClock });

@@ -1,7 +1,7 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Subject, type Observable, type Observer, type Subscription } from 'rxjs';
 import type { McpClock, ClockTimer } from '../common/clock.js';
-import type { McpEventsReply, McpReply, PendingReply, StreamFlow } from '../calls/mcp-exchange.js';
+import type { McpEventsReply, McpReply, PendingReply, StreamFlow } from '../calls/reply.js';
 import type { McpEvent } from '../protocol/events.js';
 
 /*

@@ -2,7 +2,7 @@ import { isThenable, type MaybePromise } from '../common/promises.js';
 import { type McpSessionInfo, routeText } from '../calls/mcp-call.js';
 import { beginsSession, revisionOf, unknownSession } from '../eras/legacy/legacy-endpoint.js';
 import type { McpIncoming } from '../eras/mcp-endpoint.js';
-import type { KnownSession } from '../sessions/live/live-sessions.js';
+import type { KnownSession } from '../sessions/running/live-sessions.js';
 import { McpError } from '../protocol/errors.js';
 import { SESSION_ID_HEADER, singleHeader } from '../protocol/headers.js';
 import { isInitializeRequest } from '../protocol/json-rpc.js';

@@ -3,7 +3,7 @@ import { createServer, get, type IncomingMessage, type Server, type ServerRespon
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { concat, EMPTY, NEVER, Observable, of, Subject, throwError } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { StreamFlow } from '../calls/mcp-exchange.js';
+import type { StreamFlow } from '../calls/reply.js';
 import { ManualClock } from '../../testing/manual-clock.js';
 import type { McpEvent } from '../protocol/events.js';
 import { McpResponder } from './responder.js';

@@ -2,7 +2,7 @@ import { NEVER, type Observer, Subject, Subscription } from 'rxjs';
 import { deferred, type Deferred, isThenable, type MaybePromise } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import { Retry } from '../common/retry.js';
-import type { StreamFlow } from '../calls/mcp-exchange.js';
+import type { StreamFlow } from '../calls/reply.js';
 import { errorResponse, REQUEST_FAILED } from '../protocol/errors.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 import { ANSWER_LOST, isFinal, isOver, StreamGivenUpError } from './event-store.errors.js';

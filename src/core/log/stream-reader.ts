@@ -1,7 +1,7 @@
 import type { Observer, Subscription } from 'rxjs';
 import { deferred, type Deferred, DONE, isThenable, type MaybePromise } from '../common/promises.js';
 import type { Retry } from '../common/retry.js';
-import type { StreamFlow } from '../calls/mcp-exchange.js';
+import type { StreamFlow } from '../calls/reply.js';
 import { STANDALONE_STREAM } from '../protocol/events.js';
 import { EventsEvictedError } from './event-store.errors.js';
 import type { McpReadResult, McpStoredEvent } from './event-store.js';

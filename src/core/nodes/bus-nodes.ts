@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ignoreElements, map, type Observable } from 'rxjs';
 import { toStored } from '../common/formats.js';
 import type { InboxOwner, OtherNodes, SessionInbox } from '../sessions/other-nodes.js';
-import type { SessionRuntime } from '../sessions/live/session-runtime.js';
+import type { SessionRuntime } from '../sessions/running/session-runtime.js';
 import type { McpSessionEndReason } from '../sessions/session-events.js';
 import type { McpSessionPatch } from '../sessions/store/session-store.js';
 import { isShared, type McpReaderRef } from '../log/event-store.js';

@@ -8,7 +8,7 @@ import { EventStoreFault, FaultyEventStore } from '../../../test/support/faulty-
 import { BusNodes } from './bus-nodes.js';
 import { InMemoryMessageBus } from './in-memory-message-bus.js';
 import type { NodeMessage } from './node-messages.js';
-import type { LiveSessions } from '../sessions/live/live-sessions.js';
+import type { LiveSessions } from '../sessions/running/live-sessions.js';
 import { DeadNodes } from './dead-nodes.js';
 import type { McpSessionEvent } from '../sessions/session-events.js';
 

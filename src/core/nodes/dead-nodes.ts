@@ -5,8 +5,8 @@ import { type McpLostNode, McpMessageBus } from './message-bus.js';
 import { ANSWER_LOST, McpEventStoreError } from '../log/event-store.errors.js';
 import { isShared, type McpReaderRef, type McpUnfinishedStream } from '../log/event-store.js';
 import { errorResponse, REQUEST_FAILED } from '../protocol/errors.js';
-import { LiveSessions } from '../sessions/live/live-sessions.js';
-import { SessionRuntime } from '../sessions/live/session-runtime.js';
+import { LiveSessions } from '../sessions/running/live-sessions.js';
+import { SessionRuntime } from '../sessions/running/session-runtime.js';
 
 const NODE_DIED =
   'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.';

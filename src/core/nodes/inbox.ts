@@ -7,7 +7,7 @@ import { McpError } from '../protocol/errors.js';
 import { isResponse, type JsonRpcMessage } from '../protocol/json-rpc.js';
 import { issuerElsewhere } from '../sessions/streams/outbound-requests.js';
 import { SESSION_OVER } from '../sessions/session.errors.js';
-import type { SessionRuntime } from '../sessions/live/session-runtime.js';
+import type { SessionRuntime } from '../sessions/running/session-runtime.js';
 import type { FromClient, InboxOwner, SessionInbox } from '../sessions/other-nodes.js';
 import { ALL_NODES } from './node-messages.js';
 

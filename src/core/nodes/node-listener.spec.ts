@@ -2,7 +2,7 @@ import { Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { McpMessageBus } from './message-bus.js';
 import { NodeListener } from './node-listener.js';
-import type { LiveSessions } from '../sessions/live/live-sessions.js';
+import type { LiveSessions } from '../sessions/running/live-sessions.js';
 
 function setup() {
   const done: unknown[] = [];

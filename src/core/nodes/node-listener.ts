@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { McpMessageBus } from './message-bus.js';
 import { nodeMessage, type NodeMessage } from './node-messages.js';
-import { LiveSessions } from '../sessions/live/live-sessions.js';
-import { SessionRuntime } from '../sessions/live/session-runtime.js';
+import { LiveSessions } from '../sessions/running/live-sessions.js';
+import { SessionRuntime } from '../sessions/running/session-runtime.js';
 
 /**
  * Receives the messages of other nodes about the sessions that are live here.

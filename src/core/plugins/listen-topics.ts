@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import type { McpCall, OutboundMessage } from '../calls/mcp-call.js';
-import type { StreamFlow } from '../calls/mcp-exchange.js';
+import type { StreamFlow } from '../calls/reply.js';
 
 /**
  * What clients of revision 2026-07-28 can listen to, beside lists and resources: things with ids, such as tasks.

@@ -17,11 +17,11 @@ import { McpError } from '../protocol/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../protocol/spec.js';
 import { canonicalUri } from '../protocol/uris.js';
 import { isLarger, MAX_CHECKED_VALUES } from '../protocol/values.js';
-import { isServed, type LiveSession, LiveSessions } from './live/live-sessions.js';
-import { detailsOf, infoOf, type McpSessionDetails } from './live/session-state.js';
+import { isServed, type LiveSession, LiveSessions } from './running/live-sessions.js';
+import { detailsOf, infoOf, type McpSessionDetails } from './running/session-state.js';
 import type { McpSessionEvent } from './session-events.js';
 import { McpUnknownSessionError } from './session.errors.js';
-import { SessionRuntime } from './live/session-runtime.js';
+import { SessionRuntime } from './running/session-runtime.js';
 import { type McpSessionRecord, McpSessionStore } from './store/session-store.js';
 
 /**

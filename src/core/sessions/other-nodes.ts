@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import type { StreamNodes } from '../log/stream.options.js';
 import type { JsonRpcMessage, JsonRpcNotification, JsonRpcResponse } from '../protocol/json-rpc.js';
 import type { McpChange } from '../protocol/notifications.js';
-import type { SessionRuntime } from './live/session-runtime.js';
+import type { SessionRuntime } from './running/session-runtime.js';
 import type { McpSessionEndReason } from './session-events.js';
 import type { McpSessionPatch } from './store/session-store.js';
 

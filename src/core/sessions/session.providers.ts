@@ -3,8 +3,8 @@ import { McpClock } from '../common/clock.js';
 import { replaceablePart } from '../calls/replaceable-part.js';
 import { CallObserver } from '../calls/call-observer.js';
 import { InMemorySessionStore } from './store/in-memory-session-store.js';
-import { LiveSessions } from './live/live-sessions.js';
-import { FaultLog, SessionRuntime } from './live/session-runtime.js';
+import { LiveSessions } from './running/live-sessions.js';
+import { FaultLog, SessionRuntime } from './running/session-runtime.js';
 import { McpSessionStore, SESSION_STORE_METHODS } from './store/session-store.js';
 
 export const sessionProviders: Provider[] = [

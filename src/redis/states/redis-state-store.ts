@@ -1,4 +1,4 @@
-import type { McpStateStore, McpStateQuota } from '../../core/handlers/state/state-store.js';
+import type { McpStateStore, McpStateQuota } from '../../core/questions/state/state-store.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { RedisScript } from '../connection/redis-connection.js';
 

@@ -6,9 +6,9 @@ import {
   finding,
   type McpFinding,
   worstFirst,
-} from '../../core/handlers/doctor/diagnosis.js';
-import { findingLines } from '../../core/handlers/doctor/finding-lines.js';
-import { issuerFindings } from '../../core/handlers/doctor/oauth-metadata.js';
+} from '../../doctor/diagnosis.js';
+import { findingLines } from '../../doctor/finding-lines.js';
+import { issuerFindings } from '../../doctor/oauth-metadata.js';
 import { parseAuthChallenge } from '../../client/auth-challenge.js';
 import { isObject } from '../../core/protocol/json-rpc.js';
 import { moduleAt } from './endpoints.js';

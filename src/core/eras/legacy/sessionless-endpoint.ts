@@ -1,9 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { CallingClient, ClientIdentity, McpCall, McpHttpCall, OutboundMessage } from '../../calls/mcp-call.js';
-import { ACCEPTED, type PendingReply } from '../../calls/mcp-exchange.js';
+import { ACCEPTED, type PendingReply } from '../../calls/reply.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
-import { SessionRuntime } from '../../sessions/live/session-runtime.js';
-import { assertBatch } from '../../sessions/live/admission.js';
+import { SessionRuntime } from '../../sessions/running/session-runtime.js';
+import { assertBatch } from '../../sessions/running/admission.js';
 import type { RequestHeaders } from '../../protocol/headers.js';
 import { isRequest, type IncomingBody } from '../../protocol/json-rpc.js';
 import { changeOf } from '../../protocol/notifications.js';

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { McpHttpCall } from '../../calls/mcp-call.js';
-import { ACCEPTED, type PendingReply } from '../../calls/mcp-exchange.js';
+import { ACCEPTED, type PendingReply } from '../../calls/reply.js';
 import { isPlainEnvelope, PROTOCOL_VERSION_META_KEY } from '../../protocol/era.js';
 import { excerpt, McpError, type McpErrorCode, shown } from '../../protocol/errors.js';
 import {

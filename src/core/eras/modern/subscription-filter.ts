@@ -1,6 +1,6 @@
 import type { ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
 import type { McpTopic } from '../../plugins/listen-topics.js';
-import { MAX_SUBSCRIPTIONS } from '../../sessions/live/admission.js';
+import { MAX_SUBSCRIPTIONS } from '../../sessions/running/admission.js';
 import type { ChangedList, McpChange } from '../../protocol/notifications.js';
 import { McpError, shown } from '../../protocol/errors.js';
 import { isObject, type JsonRpcRequest } from '../../protocol/json-rpc.js';

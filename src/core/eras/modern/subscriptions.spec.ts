@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } fr
 import { logger } from '../../calls/operator-log.js';
 import type { McpCall } from '../../calls/mcp-call.js';
 import type { McpDispatcher } from '../../calls/mcp-dispatcher.js';
-import type { McpReply, PendingReply, StreamFlow } from '../../calls/mcp-exchange.js';
+import type { McpReply, PendingReply, StreamFlow } from '../../calls/reply.js';
 import type { ChangeHint } from '../../nodes/change-feed.js';
 import { McpError } from '../../protocol/errors.js';
 import type { JsonRpcRequest } from '../../protocol/json-rpc.js';

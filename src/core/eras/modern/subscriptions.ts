@@ -8,7 +8,7 @@ import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../
 import { McpDispatcher } from '../../calls/mcp-dispatcher.js';
 import type { McpTarget } from '../../calls/mcp-target.js';
 import type { McpCallOutcome } from '../../calls/mcp-instrumentation.js';
-import type { McpReply, PendingReply, StreamFlow } from '../../calls/mcp-exchange.js';
+import type { McpReply, PendingReply, StreamFlow } from '../../calls/reply.js';
 import { logError } from '../../calls/operator-log.js';
 import { CallObserver } from '../../calls/call-observer.js';
 import { ListenTopics, type McpTopic } from '../../plugins/listen-topics.js';

@@ -19,7 +19,7 @@ import {
   type ToolsOptions,
 } from './handler-options.js';
 import { McpArgs, McpCtx } from './param.decorators.js';
-import type { SkillOptions } from './skill-options.js';
+import type { SkillOptions } from '../../../skills/skill-options.js';
 
 /** A decorator declares a handler by one of these. */
 export type HandlerDeclaration =

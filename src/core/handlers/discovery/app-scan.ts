@@ -10,7 +10,7 @@ import {
 } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { ProviderWrapper } from '../invocation/enhancers.js';
-import { catalogueOptionsOf, type ResolvedCatalogueOptions } from '../catalogue/catalogue.decorators.js';
+import { catalogueOptionsOf, type ResolvedCatalogueOptions } from '../../../catalogue/catalogue.decorators.js';
 import { isRouteMethod } from '../invocation/params.js';
 
 /** Marks an endpoint of the app. The module of each endpoint provides one. */

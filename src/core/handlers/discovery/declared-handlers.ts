@@ -5,7 +5,7 @@ import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { logger } from '../../calls/operator-log.js';
 import { shown } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/json-rpc.js';
-import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
+import { ToolCatalogues } from '../../../catalogue/tool-catalogues.js';
 import { resourceOfView } from '../decorators/app-views.js';
 import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import { confirmOf, type HandlerDeclaration, toolsOf } from '../decorators/handler.decorators.js';
@@ -20,7 +20,7 @@ import {
 } from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { type ArgumentParam, isRouteMethod, layoutOf, methodOf } from '../invocation/params.js';
-import { pathNamesOf, routePathsOf, wildNamesOf } from '../invocation/route-paths.js';
+import { pathNamesOf, routePathsOf, wildNamesOf } from '../../routes/route-paths.js';
 import {
   type DeclaredCompletion,
   type EntrySource,
@@ -31,17 +31,17 @@ import {
   toolEntry,
 } from '../registry/entries.js';
 import { type HandlerEntry, HandlerTable } from '../registry/handler-table.js';
-import { skillEntry, skillUri } from '../registry/skill-entry.js';
+import { skillEntry, skillUri } from '../../../skills/skill-entry.js';
 import type { DeclaredListing } from '../registry/template-listing.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import { type ArgumentJson, argumentsMadeBy, argumentsOfJson, assertTypes } from '../schema/argument-types.js';
 import type { CompiledSchema, JsonSchema, Validate } from '../schema/handler-schema.js';
-import { isClass, type RouteSchema, routeSchema } from '../schema/route-schema.js';
+import { isClass, type RouteSchema, routeSchema } from '../../routes/route-schema.js';
 import { type ClassOptions, MAX_UNSTOPPED_VALUES, SchemaCompiler } from '../schema/schema-compiler.js';
-import { parameterDocs } from '../schema/swagger.js';
+import { parameterDocs } from '../../routes/swagger.js';
 import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
-import { RouteMiddleware } from './route-middleware.js';
-import { isReadRoute, routeToolOptions, serializeOptionsOf } from './route-tools.js';
+import { RouteMiddleware } from '../../routes/route-middleware.js';
+import { isReadRoute, routeToolOptions, serializeOptionsOf } from '../../routes/route-tools.js';
 
 /** At most so many tools without a description are named. */
 const NAMED = 20;

@@ -30,7 +30,7 @@ import { inspected, textOf } from '../results/handler-failure.js';
 import { markEntryProvider } from '../decorators/handler.decorators.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
-import type { RouteSchema } from '../schema/route-schema.js';
+import type { RouteSchema } from '../../routes/route-schema.js';
 import {
   ASKED_AGAIN,
   assertNoneSkipped,
@@ -46,10 +46,10 @@ import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type 
 import { decorated, emptyStandInFor, layoutOf, methodOf, type ParamLayout, standInFor, withGuards } from './params.js';
 import { assertPayload } from './older-nest.js';
 import { RequestContexts } from './request-contexts.js';
-import type { RoutedParams } from './request-view.js';
-import { ResponseFacade } from './response-facade.js';
-import { pathNamesOf, routePathsOf, verbOf, wildNamesOf } from './route-paths.js';
-import { RouteUrls } from './route-url.js';
+import type { RoutedParams } from '../../routes/request-view.js';
+import { ResponseFacade } from '../../routes/response-facade.js';
+import { pathNamesOf, routePathsOf, verbOf, wildNamesOf } from '../../routes/route-paths.js';
+import { RouteUrls } from '../../routes/route-url.js';
 
 export interface HandlerInvokerOptions {
   /**

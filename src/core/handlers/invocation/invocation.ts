@@ -6,7 +6,7 @@ import type { McpHandlerCall, McpHandlerKind } from '../../calls/mcp-execution-c
 import { HandlerCancelled } from '../../calls/handler-signals.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { Validate } from '../schema/handler-schema.js';
-import { type RequestPart, type RouteParts, RouteValue, RouteValues } from '../schema/route-values.js';
+import { type RequestPart, type RouteParts, RouteValue, RouteValues } from '../../routes/route-values.js';
 import {
   argumentsOf,
   ArgumentsAsked,
@@ -14,7 +14,7 @@ import {
   requestView,
   type RoutedParams,
   sentParts,
-} from './request-view.js';
+} from '../../routes/request-view.js';
 
 /** A method that was found on a provider. */
 export type Method = (this: unknown, ...args: unknown[]) => unknown;

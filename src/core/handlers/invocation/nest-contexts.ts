@@ -11,13 +11,13 @@ import { guardThrew, isPlain, nameOfEnhancer } from '../../calls/operator-log.js
 import { McpHandlerSignal } from '../../calls/handler-signals.js';
 import { knownErrors, loadClassPackages } from '../schema/class-names.js';
 import { rawOf } from '../schema/class-schema.js';
-import { RouteValue } from '../schema/route-values.js';
+import { RouteValue } from '../../routes/route-values.js';
 import type { ClassOptions } from '../schema/schema-compiler.js';
 import type { ProviderWrapper } from './enhancers.js';
 import type { Method } from './invocation.js';
 import { HANDLER_ARGUMENTS, handlerParams, isPiped } from './params.js';
-import { ArgumentsAsked } from './request-view.js';
-import type { ResponseFacade } from './response-facade.js';
+import { ArgumentsAsked } from '../../routes/request-view.js';
+import type { ResponseFacade } from '../../routes/response-facade.js';
 
 /** A method with everything around it is called as Nest calls a route. */
 export type Surrounded = (request: unknown, response: ResponseFacade, next: () => void) => unknown;

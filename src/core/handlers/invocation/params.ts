@@ -5,10 +5,10 @@ import { HANDLER_CALL } from '../../calls/mcp-execution-context.js';
 import { contextFactory } from '../decorators/param.decorators.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Invocation, Method } from './invocation.js';
-import type { RouteParam } from '../schema/route-schema.js';
-import type { RequestPart } from '../schema/route-values.js';
-import type { ResponseFacade } from './response-facade.js';
-import { ROUTE_PATH, verbOf } from './route-paths.js';
+import type { RouteParam } from '../../routes/route-schema.js';
+import type { RequestPart } from '../../routes/route-values.js';
+import type { ResponseFacade } from '../../routes/response-facade.js';
+import { ROUTE_PATH, verbOf } from '../../routes/route-paths.js';
 
 /**
  * Nest stores what its decorators declare under these keys. These keys are the same since Nest 4, but not all versions

@@ -3,7 +3,7 @@ import { type ContextId, ContextIdFactory, ModuleRef } from '@nestjs/core';
 // @nestjs/graphql imports it from here too.
 import { REQUEST_CONTEXT_ID } from '@nestjs/core/router/request/request-constants.js';
 import { isObject } from '../../protocol/json-rpc.js';
-import { isRequestView } from './request-view.js';
+import { isRequestView } from '../../routes/request-view.js';
 
 /**
  * # The DI context of a request

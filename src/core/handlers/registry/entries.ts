@@ -26,7 +26,7 @@ import { type HandlerRunner, reportOf, served, type ServedHandler } from '../res
 import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
 import { toolResults } from '../results/tool-result.js';
 import type { JsonSchema, McpResultSchema, Validate } from '../schema/handler-schema.js';
-import type { RouteSchema } from '../schema/route-schema.js';
+import type { RouteSchema } from '../../routes/route-schema.js';
 import { type ClassOptions, frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
   Completion,

@@ -7,8 +7,8 @@ import type { McpContext } from '../../calls/mcp-context.js';
 import { logger } from '../../calls/operator-log.js';
 import { McpExecutionContext } from '../../calls/mcp-execution-context.js';
 import { shown } from '../../protocol/errors.js';
-import { callerOf, type McpCaller } from '../catalogue/mcp-caller.js';
-import { ToolCatalogues } from '../catalogue/tool-catalogues.js';
+import { callerOf, type McpCaller } from '../../../catalogue/mcp-caller.js';
+import { ToolCatalogues } from '../../../catalogue/tool-catalogues.js';
 import type {
   CompletionValues,
   McpListedResources,

@@ -2,7 +2,7 @@ import { isObject } from '../../protocol/json-rpc.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { JsonSchema, McpHandlerSchema } from './handler-schema.js';
 import { TYPES } from './pipe-schema.js';
-import type { RouteParam } from './route-schema.js';
+import type { RouteParam } from '../../routes/route-schema.js';
 import { standardOf } from './schema-compiler.js';
 
 /*

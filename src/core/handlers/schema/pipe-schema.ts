@@ -10,7 +10,7 @@ import {
   type Type,
 } from '@nestjs/common';
 import type { JsonSchema } from './handler-schema.js';
-import type { RequestPart } from './route-values.js';
+import type { RequestPart } from '../../routes/route-values.js';
 
 /** Maps the types that TypeScript emits for parameters to JSON Schema. A route takes any text for a date, so no format is listed. */
 export const TYPES = new Map<unknown, JsonSchema>([

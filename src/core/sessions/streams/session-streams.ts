@@ -1,7 +1,7 @@
 import { Observable, type Observer, type Subscriber } from 'rxjs';
 import { randomToken } from '../../common/random-token.js';
 import { Retry } from '../../common/retry.js';
-import type { McpReply, StreamFlow } from '../../calls/mcp-exchange.js';
+import type { McpReply, StreamFlow } from '../../calls/reply.js';
 import type { ExchangeSink, SinkEntry } from '../../calls/exchange.js';
 import {
   McpEventStoreError,
@@ -17,7 +17,7 @@ import type { RequestId } from '../../protocol/json-rpc.js';
 import { type Cursor, formatEventId, type McpEvent, parseEventId, STANDALONE_STREAM } from '../../protocol/events.js';
 import type { McpSessionEvent } from '../session-events.js';
 import { SESSION_OVER } from '../session.errors.js';
-import type { SessionRuntime } from '../live/session-runtime.js';
+import type { SessionRuntime } from '../running/session-runtime.js';
 
 /** Operators see this of a stream: its responses on this node, and the indexes of its latest delivered and logged event. */
 export interface StreamDetails {

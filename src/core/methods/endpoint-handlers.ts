@@ -1,0 +1,93 @@
+import {
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
+import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
+import { logger } from '../calls/operator-log.js';
+import { MCP_OPTIONS } from '../common/options.js';
+import { DeclaredHandlers } from '../handlers/discovery/declared-handlers.js';
+import { type ResolvedHandlerOptions, detailsForLocalCallers } from '../handlers/handlers.options.js';
+import { assertNoTask, HandlerTable } from '../handlers/registry/handler-table.js';
+import { assertNoSkills } from '../../skills/skill-entry.js';
+import { McpSessionService } from '../sessions/mcp-session.service.js';
+import { SKILLS_EXTENSION, TASKS_EXTENSION } from '../protocol/extensions.js';
+import { EndpointCachePolicy } from './cache-hints.js';
+import { EndpointExtensions } from './extensions.js';
+import { EndpointPlugins } from './endpoint-plugins.js';
+import { ListChangedRelay } from './lists.js';
+
+/**
+ * Loads an endpoint's handlers when all providers exist, and announces their changes until the app shuts down.
+ */
+@Injectable()
+export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
+  #relay: ListChangedRelay | undefined;
+
+  constructor(
+    @Inject(DeclaredHandlers) private readonly declared: DeclaredHandlers,
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(McpSessionService) private readonly sessions: McpSessionService,
+    @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
+    @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
+    @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
+    @Inject(EndpointCachePolicy) private readonly policy: EndpointCachePolicy,
+    @Inject(EndpointPlugins) private readonly plugins: EndpointPlugins,
+  ) {}
+
+  /** Finds the handlers. @throws McpHandlerDefinitionError, McpDuplicateHandlerError */
+  onModuleInit(): void {
+    this.plugins.load();
+    this.declared.load();
+    this.extensions.load();
+    // No client is connected yet: the handlers found at start are not announced as changes.
+    this.#relay = new ListChangedRelay(this.table, this.sessions, (error) => logger.error(String(error)));
+  }
+
+  /**
+   * Runs when global guards are set, handlers are registered, and all modules exist.
+   *
+   * @throws McpHandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
+   */
+  onApplicationBootstrap(): void {
+    this.extensions.loadViews();
+    if (!this.extensions.has(TASKS_EXTENSION)) this.table.assertEach(assertNoTask);
+    if (!this.extensions.has(SKILLS_EXTENSION)) assertNoSkills(this.table);
+    adviseOnHandlers(this.endpoint, this.options, this.policy, this.table);
+  }
+
+  onModuleDestroy(): void {
+    this.#relay?.close();
+    this.table.close();
+  }
+}
+
+/** Logs the effect of options that the app has not set, but may want to set. */
+function adviseOnHandlers(
+  { path }: EndpointName,
+  { server, errorDetails, listGuards }: ResolvedHandlerOptions & { readonly server?: unknown },
+  policy: EndpointCachePolicy,
+  table: HandlerTable,
+): void {
+  if (server !== undefined) return;
+  if (errorDetails === undefined) {
+    logger.log(
+      detailsForLocalCallers()
+        ? `Clients of the endpoint "${path}" on this machine receive the messages of errors that its handlers throw, because NODE_ENV is not "production"; others receive a generic text. The option "errorDetails" changes this.`
+        : `Clients of the endpoint "${path}" receive a generic text for errors that its handlers throw, because NODE_ENV is "production". The option "errorDetails" changes this; throw an HttpException for a message that clients should receive.`,
+    );
+  }
+  const unnamed = policy.unnamedGuards();
+  if (unnamed.length > 0) {
+    logger.log(
+      `The lists of the endpoint "${path}" are "private", although the scope of "listCache" is "public": a guard of ${unnamed.join(', ')}, made by a factory, may decide about callers. If no guard of the app does, set "guardedByApp: false".`,
+    );
+  }
+  const guards = listGuards === undefined && !table.empty ? policy.namedGuards() : [];
+  if (guards.length === 0) return;
+  logger.log(
+    `The endpoint "${path}" lists its handlers without running the global guards ${guards.join(', ')}: a list may show handlers that these guards refuse to the caller. Name the guards that decide by role in the option "listGuards", and none that counts calls or looks up a token; set "listGuards: []" if no guard should run.`,
+  );
+}

@@ -1,0 +1,120 @@
+import type { Implementation } from '@modelcontextprotocol/server';
+import type { Provider } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { McpClock } from '../common/clock.js';
+import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../calls/endpoint-name.js';
+import { type ReportStoreFault, STORE_FAULT } from '../calls/operator-log.js';
+import { MCP_DEV_STORES } from '../calls/replaceable-part.js';
+import { DivertedCalls } from '../calls/diverted-calls.js';
+import { MCP_OPTIONS } from '../common/options.js';
+import type { McpCall } from '../calls/mcp-call.js';
+import type { ResolvedHandlerOptions } from '../handlers/handlers.options.js';
+import { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
+import { HandlerTable } from '../handlers/registry/handler-table.js';
+import { type ResolvedRequestStateOptions, secretsFor } from '../questions/request-state.options.js';
+import { RequestStates } from '../questions/request-state.js';
+import { SessionRuntime } from '../sessions/running/session-runtime.js';
+import { McpSessionStore } from '../sessions/store/session-store.js';
+import type { ResolvedSessionOptions } from '../sessions/session.options.js';
+import { McpStateStore } from '../questions/state/state-store.js';
+import type { ResolvedStateOptions } from '../questions/state/state.options.js';
+import { StoredStates } from '../questions/state/stored-states.js';
+import { CatalogueRelay } from '../../catalogue/catalogue-relay.js';
+import { EndpointCachePolicy } from './cache-hints.js';
+import { EndpointDoctor } from '../../doctor/endpoint-doctor.js';
+import { EndpointHandlers } from './endpoint-handlers.js';
+import { EndpointPlugins } from './endpoint-plugins.js';
+import { ListenTopics } from '../plugins/listen-topics.js';
+import { PluginHost } from '../plugins/plugin-host.js';
+import { EndpointCapabilities } from './capabilities.js';
+import { EndpointExtensions } from './extensions.js';
+import { HandlerCalls } from './handler-calls.js';
+import { lifecycleMethods, sessionMethods } from './lifecycle.js';
+import { listMethods } from './lists.js';
+import { MethodDispatcher } from './method-dispatcher.js';
+import { promptMethods } from './prompts.js';
+import { admitsResource, resourceMethods, subscriptionMethods } from './resources.js';
+import { ToolAccess } from './tool-access.js';
+import { toolMethods } from './tools.js';
+
+/** The methods of an endpoint need these options. */
+interface EndpointOptions extends ResolvedHandlerOptions, ResolvedSessionOptions, ResolvedRequestStateOptions {
+  readonly serverInfo: Implementation;
+  readonly instructions: string | undefined;
+  readonly server: unknown;
+  readonly eras: string;
+}
+
+export const methodProviders: Provider[] = [
+  {
+    provide: RequestStates,
+    useFactory: (
+      options: EndpointOptions,
+      { scope }: McpSessionStore,
+      { name, path }: EndpointName,
+      clock: McpClock,
+      dev: { requestStateKey: Uint8Array } | undefined,
+    ) => {
+      const { requestStateKeys, requestStateTtlMs: ttlMs, maxRequestStateBytes: maxBytes, clockToleranceMs } = options;
+      // The legacy era asks on streams of the session, and servers of the app keep their own state: neither needs keys.
+      const shared = scope === 'shared' && options.eras !== 'legacy' && options.server === undefined;
+      const secrets = secretsFor(requestStateKeys ?? (dev && [dev.requestStateKey]), shared);
+      return new RequestStates({ secrets, ttlMs, clockToleranceMs, maxBytes, endpoint: { name, path } }, clock);
+    },
+    inject: [MCP_OPTIONS, McpSessionStore, ENDPOINT_NAME, McpClock, MCP_DEV_STORES],
+  },
+  {
+    provide: STORE_FAULT,
+    // The sessions are made of the methods.
+    useFactory:
+      (module: ModuleRef): ReportStoreFault =>
+      (error) =>
+        module.get(SessionRuntime).storeFault('', error),
+    inject: [ModuleRef],
+  },
+  {
+    provide: StoredStates,
+    useFactory: (
+      store: McpStateStore,
+      { idleTimeoutMs: ttlMs, ...limits }: ResolvedStateOptions & ResolvedSessionOptions,
+      endpoint: EndpointName,
+      clock: McpClock,
+      fault: ReportStoreFault,
+    ) => new StoredStates(store, clock, { ...limits, endpoint: stateOwnerOf(endpoint), ttlMs }, fault),
+    inject: [McpStateStore, MCP_OPTIONS, ENDPOINT_NAME, McpClock, STORE_FAULT],
+  },
+  EndpointCachePolicy,
+  EndpointCapabilities,
+  EndpointExtensions,
+  HandlerCalls,
+  PluginHost,
+  ListenTopics,
+  EndpointPlugins,
+  EndpointHandlers,
+  EndpointDoctor,
+  CatalogueRelay,
+  DivertedCalls,
+  ToolAccess,
+  {
+    provide: MethodDispatcher,
+    useFactory: (
+      { serverInfo, instructions, pageSize, sessions }: EndpointOptions,
+      table: HandlerTable,
+      calls: HandlerCalls,
+      cache: EndpointCachePolicy,
+      declared: EndpointCapabilities,
+      catalogues: ToolCatalogues,
+    ) => {
+      const admits = (uri: string, call: McpCall) => admitsResource(table, uri, calls.context(call));
+      const methods = new MethodDispatcher(serverInfo, declared, admits)
+        .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
+        .add(listMethods(table, calls, { pageSize, cache, catalogues }))
+        .add(toolMethods(table, calls, catalogues))
+        .add(resourceMethods(table, calls, cache))
+        .add(promptMethods(table, calls));
+      if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
+      return methods;
+    },
+    inject: [MCP_OPTIONS, HandlerTable, HandlerCalls, EndpointCachePolicy, EndpointCapabilities, ToolCatalogues],
+  },
+];

@@ -1,0 +1,99 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { type McpEndpointPlugin, McpPlugin } from '../core/plugins/mcp-plugin.js';
+import { logger } from '../core/calls/operator-log.js';
+import { MCP_OPTIONS } from '../core/common/options.js';
+import { diagnoseTools, largeResult, type McpDiagnosis, worstFirst } from './diagnosis.js';
+import { findingLines } from './finding-lines.js';
+import { issuerFindings } from './oauth-metadata.js';
+import { MAX_RESULT_BYTES, MAX_RESULT_TOKENS, tokensOfResult } from './tokens.js';
+import { HandlerTable } from '../core/handlers/registry/handler-table.js';
+
+/** The log names so many findings. */
+const NAMED = 3;
+
+interface DoctorOptions {
+  readonly doctor: boolean;
+  readonly server?: unknown;
+  readonly auth?: { readonly authorizationServers: readonly string[] } | undefined;
+}
+
+/**
+ * Examines the tools of an endpoint, and observes how large their results are.
+ *
+ * A result is measured only if its answer exceeds the limit in bytes: that comparison is all that a call costs. Without the
+ * option `doctor` there is none.
+ */
+@Injectable()
+export class EndpointDoctor {
+  /** The largest result of each tool that exceeded the limit, in tokens. */
+  readonly #largest = new Map<string, number>();
+  constructor(
+    @Inject(MCP_OPTIONS) private readonly options: DoctorOptions,
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+  ) {}
+
+  /** Returns what observes the results of tools without a limit of their own, if the option `doctor` is on. */
+  get plugins(): McpPlugin[] {
+    return this.options.doctor ? [new DoctorPlugin((tool, result) => this.#note(tool, tokensOfResult(result)))] : [];
+  }
+
+  /** Examines the tools of all callers, and the results that were observed. */
+  diagnosis(): McpDiagnosis {
+    return diagnoseTools([...this.table.all('tool')], this.#largest);
+  }
+
+  /** Logs the worst findings, if the option `doctor` is on. @param endpoint names it, such as `MCP endpoint at /mcp` */
+  logAtStart(endpoint: string): void {
+    const { doctor, server, auth } = this.options;
+    if (!doctor || server !== undefined) return;
+    const { findings } = this.diagnosis();
+    const log = (all: McpDiagnosis['findings']): void => {
+      if (all.length > 0) logger.warn(startText(endpoint, worstFirst(all)));
+    };
+    if (!auth) return log(findings);
+    void issuerFindings(auth.authorizationServers, fetch).then((found) => log([...found, ...findings]));
+  }
+
+  #note(tool: string, tokens: number): void {
+    if (tokens <= MAX_RESULT_TOKENS) return;
+    const known = this.#largest.get(tool);
+    if (known === undefined) logger.warn(findingLines([largeResult(tool, tokens)])[0]!);
+    this.#largest.set(tool, Math.max(known ?? 0, tokens));
+  }
+}
+
+/** Observes how large results are: the comparison of a limit is all that a call costs. */
+class DoctorPlugin extends McpPlugin {
+  readonly ring = 'limit';
+
+  constructor(private readonly note: (tool: string, result: object) => void) {
+    super();
+  }
+
+  attach(): McpEndpointPlugin {
+    return {
+      handler: ({ kind, key }) => {
+        if (kind !== 'tool') return undefined;
+        const insteadOf = (result: object): object => {
+          this.note(key, result);
+          return result;
+        };
+        return { bound: { maxBytes: MAX_RESULT_BYTES, insteadOf } };
+      },
+    };
+  }
+}
+
+function startText(endpoint: string, findings: McpDiagnosis['findings']): string {
+  const lines = findingLines(findings);
+  const errors = findings.filter(({ severity }) => severity === 'error').length;
+  const count = `${findings.length} ${findings.length === 1 ? 'finding' : 'findings'}`;
+  const refused = errors > 0 ? `; some clients refuse what ${errors} of them ${errors === 1 ? 'names' : 'name'}` : '';
+  const rest = lines.length - NAMED;
+  const more = rest > 0 ? `\n  … and those of ${rest} more ${rest === 1 ? 'rule' : 'rules'}.` : '';
+  const how = 'See all with diagnose(app) of "nestjs-mcp-streamable/testing"; the option "doctor: false" ends this.';
+  return `${endpoint}: the doctor has ${count}${refused}.\n${lines
+    .slice(0, NAMED)
+    .map((line) => `  ${line}`)
+    .join('\n')}${more}\n  ${how}`;
+}
