@@ -10,6 +10,7 @@ import { devProvider } from './dev/dev-stores.js';
 import { McpDispatcher } from './core/calls/mcp-dispatcher.js';
 import { EndpointDoctor } from './doctor/endpoint-doctor.js';
 import type { McpPlugin } from './core/plugins/mcp-plugin.js';
+import { Offer } from './core/plugins/offer.js';
 import { FEATURES } from './core/plugins/plugin-host.js';
 import { ConfirmPlugin } from './effects/confirm.plugin.js';
 import { EndpointEffects } from './effects/endpoint-effects.js';
@@ -75,10 +76,17 @@ const featuresProvider: Provider = {
   inject: [MCP_OPTIONS, EndpointSwitches, EndpointEffects, EndpointDoctor],
 };
 
+const offerProvider: Provider = {
+  provide: Offer,
+  useFactory: ({ server }: McpStreamableOptions): Offer => ({ serves: server === undefined ? 'handlers' : 'servers' }),
+  inject: [MCP_OPTIONS],
+};
+
 /** Provides the parts of one endpoint, room by room. */
 export const endpointParts: Provider[] = [
   { provide: McpClock, useValue: systemClock },
   devProvider,
+  offerProvider,
   ...nodeProviders,
   ...stateProviders,
   ...streamProviders,

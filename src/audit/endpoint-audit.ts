@@ -146,7 +146,8 @@ export class EndpointAudit implements McpEndpointPlugin {
    * is sensitive in them. The client may have misspelt its name.
    */
   #argumentsOf(info: McpCallInfo, target: McpTarget | undefined): Partial<McpAuditRecord> {
-    if (kindOf(info.method) !== 'tool' || this.endpoint.hasOwnServer) return this.redaction.of(info, undefined);
+    if (kindOf(info.method) !== 'tool' || this.endpoint.offer.serves === 'servers')
+      return this.redaction.of(info, undefined);
     return target ? this.redaction.of(info, target.inputSchema) : {};
   }
 
@@ -165,8 +166,8 @@ export class EndpointAudit implements McpEndpointPlugin {
   }
 
   #head(outcome: McpAuditOutcome): Pick<McpAuditRecord, 'id' | 'time' | 'outcome' | 'endpoint' | 'nodeId'> {
-    const { name, path, nodeId } = this.endpoint;
-    return { id: randomToken(), time: this.#time(), outcome, endpoint: name ?? path, nodeId };
+    const { name, path, nodes } = this.endpoint;
+    return { id: randomToken(), time: this.#time(), outcome, endpoint: name ?? path, nodeId: nodes.nodeId };
   }
 
   #time(): string {

@@ -25,7 +25,7 @@ export class ConfirmPlugin extends McpPlugin {
     super();
   }
 
-  attach({ clock, nodeId }: McpEndpointHost): McpEndpointPlugin {
+  attach({ clock, nodes: { nodeId } }: McpEndpointHost): McpEndpointPlugin {
     const { store, options, isShared } = this.effects;
     const questions = new StoredQuestions(store, clock, { ...options, nodeId, isShared });
     return {

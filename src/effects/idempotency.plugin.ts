@@ -37,7 +37,7 @@ export class IdempotencyPlugin extends McpPlugin {
     super();
   }
 
-  attach({ clock, nodeId }: McpEndpointHost): McpEndpointPlugin {
+  attach({ clock, nodes: { nodeId } }: McpEndpointHost): McpEndpointPlugin {
     const { store, owner } = this.effects;
     const lease = new NodeLease(nodeId, store, clock, `${owner}:nodes`);
     const calls = new IdempotentCalls(store, lease, clock, (text) => logger.error(text));

@@ -130,7 +130,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
       const { name, path } = providers.get(ENDPOINT_NAME)!.instance as EndpointName;
       return name === host.name && path === host.path;
     });
-    const copies = payloads ? new Payloads(audits, host.hasOwnServer) : undefined;
+    const copies = payloads ? new Payloads(audits, host.offer.serves === 'servers') : undefined;
     return new LiveEndpoint(endpoints[index]!, index, host, clock, events, copies);
   }
 
@@ -172,7 +172,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
   }
 
   get nodeId(): string {
-    return this.host.nodeId;
+    return this.host.nodes.nodeId;
   }
 
   /**

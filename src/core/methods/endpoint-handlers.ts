@@ -16,7 +16,8 @@ import { McpSessionService } from '../sessions/mcp-session.service.js';
 import { SKILLS_EXTENSION, TASKS_EXTENSION } from '../protocol/extensions.js';
 import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointExtensions } from './extensions.js';
-import { EndpointPlugins } from './endpoint-plugins.js';
+import { EndpointHost } from './endpoint-host.js';
+import { PluginHost } from '../plugins/plugin-host.js';
 import { ListChangedRelay } from './lists.js';
 
 /**
@@ -34,12 +35,13 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
     @Inject(EndpointCachePolicy) private readonly policy: EndpointCachePolicy,
-    @Inject(EndpointPlugins) private readonly plugins: EndpointPlugins,
+    @Inject(EndpointHost) private readonly host: EndpointHost,
+    @Inject(PluginHost) private readonly plugins: PluginHost,
   ) {}
 
   /** Finds the handlers. @throws McpHandlerDefinitionError, McpDuplicateHandlerError */
   onModuleInit(): void {
-    this.plugins.load();
+    this.host.attach();
     this.declared.load();
     this.extensions.load();
     // No client is connected yet: the handlers found at start are not announced as changes.
@@ -51,7 +53,8 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
    *
    * @throws McpHandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
    */
-  onApplicationBootstrap(): void {
+  async onApplicationBootstrap(): Promise<void> {
+    await this.plugins.start();
     this.extensions.loadViews();
     if (!this.extensions.has(TASKS_EXTENSION)) this.table.assertEach(assertNoTask);
     if (!this.extensions.has(SKILLS_EXTENSION)) assertNoSkills(this.table);

@@ -8,6 +8,7 @@ import { HandlerTable, type MethodEntry } from '../handlers/registry/handler-tab
 import { frozenJson } from '../handlers/schema/schema-compiler.js';
 import type { McpEra } from '../protocol/era.js';
 import { shown } from '../protocol/errors.js';
+import type { EndpointExtension } from '../plugins/mcp-plugin.js';
 import type { ExtensionSettings } from '../protocol/extensions.js';
 import { EndpointCapabilities } from './capabilities.js';
 import { HandlerCalls } from './handler-calls.js';
@@ -56,6 +57,7 @@ export abstract class McpExtension {
 @Injectable()
 export class EndpointExtensions {
   readonly #added: McpExtension[] = [];
+  readonly #ids = new Set<string>();
 
   constructor(
     @Inject(EndpointCapabilities) private readonly capabilities: EndpointCapabilities,
@@ -85,6 +87,19 @@ export class EndpointExtensions {
     }
   }
 
+  /** Adds an extension of a plugin. @throws Error when there is a method of that name; McpHandlerDefinitionError with the option `server` */
+  extend({ id, settings = {}, era, mutual = true, methods }: EndpointExtension<ServedMethod>): void {
+    if (this.options.server !== undefined) {
+      const reason = 'its endpoint has the option "server", which serves no handlers of the app.';
+      throw new McpHandlerDefinitionError(id, reason);
+    }
+    this.#ids.add(id);
+    this.capabilities.declare(id, frozenJson(settings), era);
+    const extension = mutual ? id : undefined;
+    const all = Object.entries(methods).map(([name, method]) => [name, { era, ...method, extension }] as const);
+    this.dispatcher.add(Object.fromEntries(all));
+  }
+
   /**
    * Declares the extension of views if there are any. It is called after the app has registered its handlers at the start.
    *
@@ -105,7 +120,7 @@ export class EndpointExtensions {
 
   /** Returns whether a module of this package has added an extension. */
   has(id: string): boolean {
-    return this.#added.some((extension) => extension.id === id);
+    return this.#ids.has(id);
   }
 
   /** Sums up {@link McpExtension.standingTimers}. */
@@ -142,18 +157,8 @@ export class EndpointExtensions {
 
   #add(extension: McpExtension): void {
     const { id, settings, era, mutual } = extension;
-    if (this.options.server !== undefined) {
-      const reason = 'its endpoint has the option "server", which serves no handlers of the app.';
-      throw new McpHandlerDefinitionError(id, reason);
-    }
+    this.extend({ id, settings, era, mutual, methods: extension.methods(this.endpoint) });
     this.#added.push(extension);
-    this.capabilities.declare(id, frozenJson(settings), era);
-    const methods = Object.entries(extension.methods(this.endpoint));
-    this.dispatcher.add(
-      Object.fromEntries(
-        methods.map(([name, method]) => [name, { era, ...method, extension: mutual ? id : undefined }]),
-      ),
-    );
   }
 }
 

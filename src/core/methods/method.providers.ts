@@ -23,7 +23,8 @@ import { CatalogueRelay } from '../../catalogue/catalogue-relay.js';
 import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointDoctor } from '../../doctor/endpoint-doctor.js';
 import { EndpointHandlers } from './endpoint-handlers.js';
-import { EndpointPlugins } from './endpoint-plugins.js';
+import { EndpointHost } from './endpoint-host.js';
+import { McpEndpointHost } from '../plugins/mcp-plugin.js';
 import { ListenTopics } from '../plugins/listen-topics.js';
 import { PluginHost } from '../plugins/plugin-host.js';
 import { EndpointCapabilities } from './capabilities.js';
@@ -89,7 +90,8 @@ export const methodProviders: Provider[] = [
   HandlerCalls,
   PluginHost,
   ListenTopics,
-  EndpointPlugins,
+  EndpointHost,
+  { provide: McpEndpointHost, useExisting: EndpointHost },
   EndpointHandlers,
   EndpointDoctor,
   CatalogueRelay,

@@ -1,3 +1,5 @@
+import type { InjectionToken } from '@nestjs/common';
+import type { ModulesContainer } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import type { MaybePromise } from '../common/promises.js';
 import type { McpClock } from '../common/clock.js';
@@ -8,7 +10,11 @@ import type { McpEntering } from '../calls/mcp-context.js';
 import type { McpCallEnd, McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
+import type { McpEra } from '../protocol/era.js';
+import type { ExtensionSettings } from '../protocol/extensions.js';
+import type { HandlerSource } from './handler-source.js';
 import type { ListenTopics } from './listen-topics.js';
+import type { Offer } from './offer.js';
 import type { McpRing } from './rings.js';
 
 /**
@@ -31,33 +37,108 @@ export abstract class McpPlugin {
   abstract attach(endpoint: McpEndpointHost): McpEndpointPlugin | undefined;
 }
 
-/** An endpoint, as a plugin sees it. @internal */
-export interface McpEndpointHost {
+/**
+ * An endpoint, as plugins and edges see it. A plugin gets it when it is attached, others find it by {@link hostsIn}.
+ *
+ * @internal
+ */
+export abstract class McpEndpointHost {
   /** The option `name`. */
-  readonly name: string | undefined;
-  readonly path: string;
-  readonly nodeId: string;
-  readonly clock: McpClock;
-  /** Whether the option `server` serves it: its handlers, and the targets of calls, are not known. */
-  readonly hasOwnServer: boolean;
-  readonly handlers: {
-    get(kind: ListedKind | 'skill', key: string): McpHandlerTarget | undefined;
-    all(kind: ListedKind | 'skill'): Iterable<McpHandlerTarget>;
-  };
+  abstract readonly name: string | undefined;
+  /** The option `path`. */
+  abstract readonly path: string;
+  /** Its place among the endpoints of the app, in the order of their imports. */
+  abstract readonly index: number;
+  /** Whether it is meant where no endpoint is named: it is the only one, or the one without a name. */
+  abstract readonly isDefault: boolean;
+  /** Names it in keys of stores: the same on all nodes, and without colons. */
+  abstract readonly owner: string;
+  abstract readonly clock: McpClock;
+  /** Whether handlers of the app serve it, or servers of the option `server`: then its handlers, and the targets of calls, are not known. */
+  abstract readonly offer: Offer;
+  abstract readonly handlers: EndpointHandlersView;
+  abstract readonly nodes: EndpointNodes;
   /** Emits requests that were refused before a call was created. */
-  readonly refusals$: Observable<McpRefusal>;
+  abstract readonly refusals$: Observable<McpRefusal>;
   /** Emits each session that this node has ended for good. */
-  readonly sessionEnds$: Observable<McpSessionEnd>;
+  abstract readonly sessionEnds$: Observable<McpSessionEnd>;
   /** Emits requests that were sent to the client of a session, in the async context of their sender. */
-  readonly questions$: Observable<AskedQuestion>;
+  abstract readonly questions$: Observable<AskedQuestion>;
+  /** What its clients can listen to, beside lists and resources. */
+  abstract readonly topics: Pick<ListenTopics, 'add' | 'has'>;
+  /** Reports a failure of a store, to the log and to `events$`. */
+  abstract readonly storeFault: (error: unknown) => void;
+  /**
+   * Returns a part of the endpoint, once all providers exist: a service or a store by its class, such as `McpSessionService`.
+   *
+   * @throws Error of Nest if the endpoint has no such part
+   */
+  abstract get<T>(token: InjectionToken<T>): T;
+  /** Returns what a plugin does at this endpoint, by its class; `undefined`: no plugin does it. */
+  abstract find<T extends object>(type: abstract new (...args: never[]) => T): T | undefined;
+  /** Returns the hosts of all endpoints of the app, this one included, in the order of their imports. */
+  abstract all(): readonly McpEndpointHost[];
+  /**
+   * Adds an extension of the protocol, with its methods.
+   *
+   * @throws Error when a method is there already; McpHandlerDefinitionError with the option `server`
+   */
+  abstract extend(extension: EndpointExtension): void;
+  /**
+   * Adds handlers behind those of the app: its lists show them, and calls find them, unless a handler before has the same key.
+   */
+  abstract serve(source: HandlerSource): void;
+  /**
+   * Tells clients that their lists of a kind have changed.
+   *
+   * @param only the principals whose lists have, `null` for anonymous callers; absent: all
+   */
+  abstract changed(kind: ListedKind, only?: ReadonlySet<string | null>): void;
   /**
    * The plugin answers `handler()` differently from now on: it is asked again about each handler before the next run or list of it.
    *
    * @param kind clients are told that their lists of this kind have changed
    */
-  refresh(kind?: ListedKind): void;
-  /** What its clients can listen to, beside lists and resources. */
-  readonly topics: Pick<ListenTopics, 'add'>;
+  abstract refresh(kind?: ListedKind): void;
+}
+
+/** The handlers of the app at an endpoint, without those of sources. @internal */
+export interface EndpointHandlersView {
+  get(kind: ListedKind | 'skill', key: string): McpHandlerTarget | undefined;
+  all(kind: ListedKind | 'skill'): Iterable<McpHandlerTarget>;
+}
+
+/** The nodes that serve an endpoint. @internal */
+export interface EndpointNodes {
+  readonly nodeId: string;
+  /** Emits the signals of all nodes, this one included, beside other messages between nodes: what comes is not checked. */
+  readonly signals$: Observable<unknown>;
+  /** Emits when signals may have been lost. */
+  readonly missed$: Observable<void>;
+  /** Sends a signal to all nodes. It may be lost. */
+  signal(message: object): void;
+  /** Returns the ids of the nodes that are alive, this one included; `undefined` if this one is the only one. */
+  alive(): Promise<readonly string[] | undefined>;
+}
+
+/** An extension of the protocol that a plugin adds. `Method` is a `ServedMethod`. @internal */
+export interface EndpointExtension<Method = unknown> {
+  readonly id: string;
+  /** Clients read these settings in the capabilities. @default none */
+  readonly settings?: ExtensionSettings;
+  /** The era of the extension. @default both */
+  readonly era?: McpEra;
+  /** Whether clients must declare it, too, before they call its methods. @default true */
+  readonly mutual?: boolean;
+  readonly methods: Readonly<Record<string, Method>>;
+}
+
+/** Returns the endpoints of an app, in the order of their imports. @param modules of the app: `app.get(ModulesContainer)` */
+export function hostsIn(modules: ModulesContainer): readonly McpEndpointHost[] {
+  return [...modules.values()].flatMap(({ providers }) => {
+    const host: unknown = providers.get(McpEndpointHost)?.instance;
+    return host instanceof McpEndpointHost ? [host] : [];
+  });
 }
 
 /** Lists show handlers of these kinds. @internal */
@@ -93,6 +174,14 @@ export interface McpEndpointPlugin {
   drain?(limitMs: number, callsEnded: Promise<unknown>): Promise<void>;
   /** Called when the endpoint has stopped. What it throws is logged. */
   close?(): MaybePromise<void>;
+  /**
+   * Called when the app has found and registered its handlers, before it listens, as `onApplicationBootstrap()`.
+   *
+   * @throws (rejects) what stops the start
+   */
+  started?(): MaybePromise<void>;
+  /** Counts timers that it has as long as the endpoint is open. Tests, which look for timers that are left, do not count them. */
+  readonly standingTimers?: number;
   /** Ends what another node has left that has died. It must be repeatable: it is called again until it resolves. */
   nodeDied?(node: string): Promise<void>;
 }

@@ -61,22 +61,19 @@ export class PluginHost implements CallPlugins {
   /**
    * Attaches plugins, once. Those of one ring keep their order.
    *
-   * @param relisted is called when the lists of a kind have changed
+   * @param hostFor returns the endpoint for a plugin, whose `refresh` is this function
    * @throws what `attach()` throws
    */
-  attach(
-    plugins: readonly McpPlugin[],
-    endpoint: Omit<McpEndpointHost, 'refresh'>,
-    relisted: (kind: ListedKind) => void,
-  ): void {
+  attach(plugins: readonly McpPlugin[], hostFor: (refresh: McpEndpointHost['refresh']) => McpEndpointHost): void {
     this.#attached = plugins
       .flatMap((each) => {
         const refreshed = { at: 0 };
         const refresh = (kind?: ListedKind): void => {
           refreshed.at = ++this.generation;
-          if (kind) relisted(kind);
+          if (kind) host.changed(kind);
         };
-        const plugin = each.attach({ ...endpoint, refresh });
+        const host = hostFor(refresh);
+        const plugin = each.attach(host);
         return plugin ? [{ ring: each.ring, plugin, refreshed }] : [];
       })
       .toSorted((one, other) => RINGS.indexOf(one.ring) - RINGS.indexOf(other.ring));
@@ -90,6 +87,22 @@ export class PluginHost implements CallPlugins {
     };
     this.active = ofCalls.length > 0;
     this.#hiding = this.#attached.map(({ plugin }) => plugin).filter((plugin) => 'hides' in plugin);
+  }
+
+  /** Returns what a plugin does, by its class; `undefined`: none does it. */
+  find<T extends object>(type: abstract new (...args: never[]) => T): T | undefined {
+    const all = this.#attached.map(({ plugin }): object => plugin);
+    return all.find((plugin): plugin is T => plugin instanceof type);
+  }
+
+  /** Starts plugins one after the other. @throws (rejects) what stops the start */
+  async start(): Promise<void> {
+    for (const { plugin } of this.#attached) await plugin.started?.();
+  }
+
+  /** Sums up the timers that plugins have as long as the endpoint is open. */
+  get standingTimers(): number {
+    return this.#attached.reduce((total, { plugin }) => total + (plugin.standingTimers ?? 0), 0);
   }
 
   hooksOf(call: McpCall): CallHooks {
