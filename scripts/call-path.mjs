@@ -2,6 +2,8 @@
 // memory, an answer as JSON, Fastify. By precise coverage of V8, getters included; methods and handlers of the app are not counted.
 //
 // `--modern`: a call of revision 2026-07-28, without a session. `--express`: on Express.
+// `--full`: a modern call of an app that requires the audit, whose tool has both limits, a key of idempotency, and becomes a task when it
+// takes more than a minute; the client supports tasks.
 import 'reflect-metadata';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -20,7 +22,11 @@ const MEASURED = 20;
 const TURNS = 3;
 
 const dist = join(root, 'dist');
-const { McpStreamableModule, Tool } = await import(pathToFileURL(join(dist, 'index.js')).href);
+const entry = (name) => import(pathToFileURL(join(dist, name)).href);
+const { McpStreamableModule, Tool } = await entry('index.js');
+
+const isFull = process.argv.includes('--full');
+const modern = isFull || process.argv.includes('--modern');
 
 class Tools {
   add({ a, b }) {
@@ -28,23 +34,39 @@ class Tools {
   }
 }
 // Decorators by hand: this is JavaScript.
-const inputSchema = z.object({ a: z.number(), b: z.number() });
-Tool({ name: 'add', description: 'Adds two numbers.', inputSchema })(
+const inputSchema = z.object({ a: z.number(), b: z.number(), ...(isFull && { key: z.string() }) });
+const FULL = {
+  timeoutMs: 10_000,
+  maxConcurrent: 4,
+  idempotency: { argument: 'key' },
+  task: { afterMs: 60_000 },
+};
+Tool({ name: 'add', description: 'Adds two numbers.', inputSchema, ...(isFull && FULL) })(
   Tools.prototype,
   'add',
   Object.getOwnPropertyDescriptor(Tools.prototype, 'add'),
 );
 
+async function modulesOfFull() {
+  const [{ McpAuditModule }, { McpTasksModule }] = await Promise.all([
+    entry('audit/index.js'),
+    entry('tasks/index.js'),
+  ]);
+  return [McpAuditModule.forRoot({ required: true, sink: { write: async () => {} } }), McpTasksModule.forRoot()];
+}
+
 class App {}
 Module({
-  imports: [McpStreamableModule.forRoot({ devSessions: false, serverInfo: { name: 'call-path', version: '1.0.0' } })],
+  imports: [
+    McpStreamableModule.forRoot({ devSessions: false, serverInfo: { name: 'call-path', version: '1.0.0' } }),
+    ...(isFull ? await modulesOfFull() : []),
+  ],
   providers: [Tools],
 })(App);
 
-const modern = process.argv.includes('--modern');
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-  'io.modelcontextprotocol/clientCapabilities': {},
+  'io.modelcontextprotocol/clientCapabilities': isFull ? { extensions: { 'io.modelcontextprotocol/tasks': {} } } : {},
 };
 
 async function post(url, message, sessionId) {
@@ -75,7 +97,8 @@ async function begin(url) {
 
 let id = 0;
 async function call(url, sessionId) {
-  const params = { name: 'add', arguments: { a: 1, b: 2 }, ...(modern && { _meta: META }) };
+  const args = { a: 1, b: 2, ...(isFull && { key: `call ${++id}` }) };
+  const params = { name: 'add', arguments: args, ...(modern && { _meta: META }) };
   const { body } = await post(url, { id: ++id, method: 'tools/call', params }, sessionId);
   if (JSON.parse(body).result?.content?.[0]?.text !== '3') throw new Error(`No answer: ${body}`);
 }

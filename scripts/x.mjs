@@ -72,7 +72,7 @@ const TASKS = {
   },
 
   'call-path': {
-    what: 'the functions that one tools/call runs (--modern, --express)',
+    what: 'the functions that one tools/call runs (--modern, --express, --full)',
     project: 'tsconfig.build.json',
     run: ['scripts/call-path.mjs'],
   },
