@@ -20,6 +20,7 @@ import { EDGE_POLICY, type EdgePolicy } from './core/http/edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './core/http/edge/endpoint-route.js';
 import { EndpointDoctor } from './doctor/endpoint-doctor.js';
 import { RequestContexts } from './core/handlers/invocation/request-contexts.js';
+import { Offer } from './core/plugins/offer.js';
 import { HttpEdge } from './core/http/edge/http-edge.js';
 import { McpRequestReader } from './core/http/mcp-incoming.js';
 import { McpResponder } from './core/http/responder.js';
@@ -27,14 +28,13 @@ import { UnservedRequests } from './core/http/unserved-requests.js';
 import {
   assertOptions,
   ConfigurableModuleClass,
-  MODULE_OPTIONS_TOKEN,
   type McpStreamableModuleAsyncOptions,
   type McpStreamableModuleOptions,
 } from './mcp-streamable.module-definition.js';
 import { featureModule } from './core/handlers/discovery/app-scan.js';
 import { ENDPOINT_NAME, type EndpointName } from './core/calls/endpoint-name.js';
 import { assertOwnName, assertOwnPath, routerPathOf } from './core/http/edge/shared-path.js';
-import { type McpStreamableOptions, OPTION_NAMES } from './mcp-streamable.options.js';
+import { OPTION_NAMES } from './mcp-streamable.options.js';
 import { assertAsyncOptions } from './core/common/async-options.js';
 import { EXTRA_NAMES } from './core/http/endpoint-extras.js';
 import { logWhatIsServed, nameOfEndpoint } from './core/handlers/discovery/start-log.js';
@@ -78,7 +78,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(ToolCatalogues) private readonly catalogues: ToolCatalogues,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
-    @Inject(MODULE_OPTIONS_TOKEN) private readonly options: McpStreamableOptions,
+    @Inject(Offer) private readonly offer: Offer,
     @Inject(MCP_DEV_STORES) private readonly devStores: DevStores | undefined,
     @Inject(EndpointDoctor) private readonly doctor: EndpointDoctor,
   ) {
@@ -146,7 +146,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
 
   /** Returns the entries of the endpoint, for tests; `undefined` with the option `server`. @internal */
   get handlers(): Pick<HandlerTable, 'get'> | undefined {
-    return this.options.server ? undefined : this.table;
+    return this.offer.serves === 'servers' ? undefined : this.table;
   }
 
   /** Examines the tools of all callers, for tests. @internal */
@@ -196,7 +196,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     this.adapterHost.listen$.subscribe(() => {
       const paths = this.edge.paths();
       const endpoint = nameOfEndpoint(name, paths.length > 0 ? paths : [path]);
-      logWhatIsServed(endpoint, this.options.server ? 'server' : this.table, this.catalogues.names);
+      logWhatIsServed(endpoint, this.handlers ? this.table : 'server', this.catalogues.names);
       this.doctor.logAtStart(endpoint);
     });
   }

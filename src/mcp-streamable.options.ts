@@ -169,6 +169,7 @@ export function resolveEndpointOptions(given: unknown, { guarded }: Pick<Endpoin
   return {
     ...options,
     auth: auth && resolveAuthOptions(auth),
+    // The default stands in the options, which are known before it is decided what the endpoint offers.
     maxBodyValues: maxBodyValues(options, options.server !== undefined),
     maxAnonymousSessions: maxAnonymousSessions(options, guarded || auth !== undefined),
   };

@@ -5,6 +5,7 @@ import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { ENDPOINT_NAME, type EndpointName } from '../core/calls/endpoint-name.js';
 import { MCP_OPTIONS, McpOptionError } from '../core/common/options.js';
 import { HttpEdge } from '../core/http/edge/http-edge.js';
+import { Offer } from '../core/plugins/offer.js';
 import { CARD_TYPE, type CardSource, cardUrlOf, catalogEntryOf, serverCardOf } from './server-card.js';
 
 const CATALOG_PATH = '/.well-known/ai-catalog.json';
@@ -45,6 +46,7 @@ export class CardRoutes implements OnModuleInit {
   constructor(
     @Inject(MCP_OPTIONS) readonly source: CardSource,
     @Inject(ENDPOINT_NAME) readonly endpointName: EndpointName,
+    @Inject(Offer) private readonly offer: Offer,
     @Inject(HttpEdge) private readonly edge: HttpEdge,
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
@@ -54,7 +56,7 @@ export class CardRoutes implements OnModuleInit {
   onModuleInit(): void {
     const { source, edge } = this;
     if (!source.serverCard) return;
-    this.#card = servedAs(CARD_TYPE, serverCardOf(source));
+    this.#card = servedAs(CARD_TYPE, serverCardOf(source, this.offer));
     const { httpAdapter } = this.adapterHost;
     // An app without HTTP, as behind serveMcpStdio(), serves no card.
     if (!httpAdapter) return;

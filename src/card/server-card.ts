@@ -1,6 +1,7 @@
 import type { Icon, Implementation } from '@modelcontextprotocol/server';
 import { McpOptionError } from '../core/common/options.js';
 import { shown } from '../core/protocol/errors.js';
+import type { Offer } from '../core/plugins/offer.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../core/protocol/revisions.js';
 import type { McpServerCardOptions, McpServerRepository } from './server-card.options.js';
 
@@ -27,7 +28,6 @@ export interface CardSource {
   readonly serverCard?: boolean | McpServerCardOptions;
   readonly auth?: { readonly resourceUri: string } | undefined;
   readonly eras: string;
-  readonly server?: unknown;
 }
 
 export const CARD_TYPE = 'application/mcp-server-card+json';
@@ -42,10 +42,12 @@ const MAX_VERSION = 255;
 export const RANGE = /^[\^~<>=]|(?:^|\.)[xX*](?:\.|$)|\s|\|\|/;
 
 /** Makes the card of an endpoint. @throws McpOptionError for what it lacks */
-export function serverCardOf(source: CardSource): ServerCard {
+export function serverCardOf(source: CardSource, { serves }: Pick<Offer, 'serves'>): ServerCard {
   const url = urlOf(source);
   if (!url) throw lacks('url', 'the URL at which clients reach the endpoint, such as "https://api.example.com/mcp"');
-  return { $schema: SCHEMA, ...identityOf(source), remotes: [{ ...remoteOf(url), ...revisionsOf(source) }] };
+  // A server of the app decides itself which revisions it supports.
+  const revisions = serves === 'handlers' && { supportedProtocolVersions: revisionsOf(source) };
+  return { $schema: SCHEMA, ...identityOf(source), remotes: [{ ...remoteOf(url), ...revisions }] };
 }
 
 /** Returns the URL at which a card is. */
@@ -123,11 +125,8 @@ export function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname.endsWith('.localhost') || /^(?:127\.[\d.]+|\[::1\])$/.test(hostname);
 }
 
-/** Returns the revisions of an endpoint; not those of a server of the app, which decides itself. */
-function revisionsOf({ eras, server }: CardSource): { supportedProtocolVersions?: readonly string[] } {
-  if (server !== undefined) return {};
-  const revisions = [...(eras === 'legacy' ? [] : MODERN_REVISIONS), ...(eras === 'modern' ? [] : LEGACY_REVISIONS)];
-  return { supportedProtocolVersions: revisions };
+function revisionsOf({ eras }: CardSource): readonly string[] {
+  return [...(eras === 'legacy' ? [] : MODERN_REVISIONS), ...(eras === 'modern' ? [] : LEGACY_REVISIONS)];
 }
 
 function isText(text: string): boolean {

@@ -11,6 +11,7 @@ import { randomToken } from '../core/common/random-token.js';
 import { ENDPOINT_NAME, type EndpointName } from '../core/calls/endpoint-name.js';
 import { logger } from '../core/calls/operator-log.js';
 import { MCP_DEV_STORES } from '../core/calls/replaceable-part.js';
+import { Offer } from '../core/plugins/offer.js';
 import type { ResolvedSessionOptions } from '../core/sessions/session.options.js';
 import type { McpSessionStore } from '../core/sessions/store/session-store.js';
 import { InMemorySessionStore } from '../core/sessions/store/in-memory-session-store.js';
@@ -192,17 +193,17 @@ interface DevOptions extends Pick<ResolvedSessionOptions, 'sessions' | 'devSessi
   readonly backend?: unknown;
   readonly sessionStore?: unknown;
   readonly eventStore?: unknown;
-  readonly server?: unknown;
   readonly eventLog: McpEventLogOptions;
 }
 
 export const devProvider: Provider = {
   provide: MCP_DEV_STORES,
   useFactory: async (
-    { backend, sessionStore, eventStore, server, sessions, devSessions, eventLog }: DevOptions,
+    { backend, sessionStore, eventStore, sessions, devSessions, eventLog }: DevOptions,
     endpoint: EndpointName,
     clock: McpClock,
     { httpAdapter }: HttpAdapterHost,
+    { serves }: Offer,
   ): Promise<DevStores | undefined> => {
     const inMemory = !backend && !sessionStore && !eventStore;
     // Without HTTP there is one client, which starts its server itself.
@@ -214,7 +215,7 @@ export const devProvider: Provider = {
           `The sessions of the endpoint "${endpoint.path}" end with this process from now on, because their file ${journal} cannot be written (${message}). It was removed. To keep them over restarts again, free space on its disk and restart the app.`,
         ),
       );
-      if (!server) stores.announceLists();
+      if (serves === 'handlers') stores.announceLists();
       return stores;
     } catch (error) {
       logger.log(
@@ -223,7 +224,7 @@ export const devProvider: Provider = {
       return undefined;
     }
   },
-  inject: [MCP_OPTIONS, ENDPOINT_NAME, McpClock, HttpAdapterHost],
+  inject: [MCP_OPTIONS, ENDPOINT_NAME, McpClock, HttpAdapterHost, Offer],
 };
 
 /**

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type McpEndpointPlugin, McpPlugin } from '../core/plugins/mcp-plugin.js';
+import { Offer } from '../core/plugins/offer.js';
 import { logger } from '../core/calls/operator-log.js';
 import { MCP_OPTIONS } from '../core/common/options.js';
 import { diagnoseTools, largeResult, type McpDiagnosis, worstFirst } from './diagnosis.js';
@@ -13,7 +14,6 @@ const NAMED = 3;
 
 interface DoctorOptions {
   readonly doctor: boolean;
-  readonly server?: unknown;
   readonly auth?: { readonly authorizationServers: readonly string[] } | undefined;
 }
 
@@ -30,6 +30,7 @@ export class EndpointDoctor {
   constructor(
     @Inject(MCP_OPTIONS) private readonly options: DoctorOptions,
     @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(Offer) private readonly offer: Offer,
   ) {}
 
   /** Returns what observes the results of tools without a limit of their own, if the option `doctor` is on. */
@@ -44,8 +45,8 @@ export class EndpointDoctor {
 
   /** Logs the worst findings, if the option `doctor` is on. @param endpoint names it, such as `MCP endpoint at /mcp` */
   logAtStart(endpoint: string): void {
-    const { doctor, server, auth } = this.options;
-    if (!doctor || server !== undefined) return;
+    const { doctor, auth } = this.options;
+    if (!doctor || this.offer.serves === 'servers') return;
     const { findings } = this.diagnosis();
     const log = (all: McpDiagnosis['findings']): void => {
       if (all.length > 0) logger.warn(startText(endpoint, worstFirst(all)));

@@ -81,6 +81,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
   readonly #running = new Set<RunningCall>();
   #calls = 0;
   #isRecording: boolean;
+  readonly handler: (() => McpHandlerHooks | undefined) | undefined;
 
   private constructor(
     private readonly module: NestModule,
@@ -96,6 +97,10 @@ export class LiveEndpoint implements McpEndpointPlugin {
     );
     this.#records = new CallRecords(payloads);
     this.#isRecording = payloads !== undefined;
+    // Calls pay nothing while they are not recorded.
+    const hooks = (): McpHandlerHooks | undefined =>
+      this.#isRecording ? { run: (run) => this.#records.ofRun(run) } : undefined;
+    this.handler = host.offer.serves === 'handlers' ? hooks : undefined;
     const { events$ } = this.service;
     const now = () => clock.now();
     this.#watching.add(
@@ -148,11 +153,6 @@ export class LiveEndpoint implements McpEndpointPlugin {
         this.#answered(running, end, key);
       },
     };
-  }
-
-  /** Calls pay nothing while they are not recorded. */
-  handler(): McpHandlerHooks | undefined {
-    return this.#isRecording ? { run: (run) => this.#records.ofRun(run) } : undefined;
   }
 
   /** @param record the key of its record */

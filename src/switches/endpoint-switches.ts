@@ -10,10 +10,10 @@ import { logger, type ReportStoreFault, STORE_FAULT } from '../core/calls/operat
 import { isObject } from '../core/protocol/json-rpc.js';
 import { LiveSessions } from '../core/sessions/running/live-sessions.js';
 import { OTHER_NODES, type OtherNodes } from '../core/sessions/other-nodes.js';
-import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
 import { type HandlerOff, OffSwitch } from '../core/handlers/registry/mcp-registry.js';
 import { keyOf } from '../core/handlers/registry/uri-template.js';
 import type { ListedKind } from '../core/plugins/mcp-plugin.js';
+import { Offer } from '../core/plugins/offer.js';
 import { McpStateStore } from '../core/questions/state/state-store.js';
 
 /** The last change of a handler. One that is on again is kept for a week, so that no node brings back an older one. */
@@ -71,17 +71,18 @@ export class EndpointSwitches extends OffSwitch implements OnModuleInit, OnModul
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
     @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
     @Inject(MCP_OPTIONS) private readonly options: SwitchOptions,
+    @Inject(Offer) private readonly offer: Offer,
     @Inject(McpClock) private readonly clock: McpClock,
     @Inject(STORE_FAULT) private readonly fault: ReportStoreFault,
   ) {
     super();
     this.#owner = `${stateOwnerOf(endpoint)}:switches`;
-    this.#isKnown = options.server !== undefined || !this.#stores;
+    this.#isKnown = offer.serves === 'servers' || !this.#stores;
   }
 
   /** Learns what is switched off before clients come. */
   async onModuleInit(): Promise<void> {
-    if (this.options.server !== undefined) return;
+    if (this.offer.serves === 'servers') return;
     const { signals$, missed$ } = this.nodes;
     this.#watching.add(signals$.subscribe((message) => this.#receive(message)));
     if (!this.#stores) return;
@@ -124,10 +125,8 @@ export class EndpointSwitches extends OffSwitch implements OnModuleInit, OnModul
   }
 
   async set(kind: ListedKind, key: string, off: Pick<HandlerOff, 'reason'> | undefined): Promise<void> {
-    if (this.options.server !== undefined) {
-      const text = 'its endpoint has the option "server", whose handlers are those of the SDK. Disable it there.';
-      throw new McpHandlerDefinitionError(`${kind} "${key}"`, text);
-    }
+    const text = 'its endpoint has the option "server", whose handlers are those of the SDK. Disable it there.';
+    this.offer.assertHandlers(`${kind} "${key}"`, text);
     const id = idOf({ kind, key });
     const change: Switched = { kind, key, off: off !== undefined, ...off, at: this.#later(this.#known.get(id)) };
     this.#put(change);
@@ -249,7 +248,6 @@ export class EndpointSwitches extends OffSwitch implements OnModuleInit, OnModul
 interface SwitchOptions {
   readonly stateStore?: unknown;
   readonly backend?: unknown;
-  readonly server?: unknown;
 }
 
 function idOf({ kind, key }: Pick<Switched, 'kind' | 'key'>): string {

@@ -102,8 +102,8 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   },
   catalogue: { rooms: ['common', 'protocol', 'calls', 'sessions', 'handlers'], contracts: false },
   doctor: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers'], contracts: false },
-  card: { rooms: ['common', 'protocol', 'calls', 'http'], contracts: false },
-  dev: { rooms: ['common', 'protocol', 'calls', 'log', 'sessions', 'state'], contracts: false },
+  card: { rooms: ['common', 'protocol', 'calls', 'plugins', 'http'], contracts: false },
+  dev: { rooms: ['common', 'protocol', 'calls', 'plugins', 'log', 'sessions', 'state'], contracts: false },
   limits: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers'], contracts: false },
   switches: {
     rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'state', 'handlers'],
@@ -278,6 +278,7 @@ const INSIDERS: Readonly<Record<string, string>> = {
   'test/plugins/ends.spec.ts': 'makes plugins, which are not public yet',
   'test/plugins/rings.spec.ts': 'makes plugins, which are not public yet',
   'test/plugins/refresh.spec.ts': 'makes plugins, which are not public yet',
+  'test/plugins/servers.spec.ts': 'makes plugins, which are not public yet',
   'test/live/feed.spec.ts': 'decides when a reader of the page pauses',
 };
 

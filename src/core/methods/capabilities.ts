@@ -2,6 +2,7 @@ import type { ServerCapabilities } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { MCP_OPTIONS, McpOptionError, option, type OptionTable, type Resolved } from '../common/options.js';
 import type { McpCall } from '../calls/mcp-call.js';
+import { Offer } from '../plugins/offer.js';
 import { frozenJson } from '../handlers/schema/schema-compiler.js';
 import type { ResolvedSessionOptions } from '../sessions/session.options.js';
 import { withoutSessions } from '../protocol/client-capabilities.js';
@@ -51,9 +52,12 @@ export class EndpointCapabilities {
   readonly #declared: Record<McpEra, ServerCapabilities>;
 
   /** Reads the option `extensions`. @throws McpOptionError */
-  constructor(@Inject(MCP_OPTIONS) { extensions, server, sessions }: ExtensionOptions & { readonly server?: unknown }) {
+  constructor(
+    @Inject(MCP_OPTIONS) { extensions, sessions }: ExtensionOptions,
+    @Inject(Offer) { serves }: Pick<Offer, 'serves'> = { serves: 'handlers' },
+  ) {
     this.#declared = { legacy: sessions === 'off' ? withoutSessions(CORE) : CORE, modern: CORE };
-    if (server !== undefined && Object.keys(extensions).length > 0) {
+    if (serves === 'servers' && Object.keys(extensions).length > 0) {
       const reason = 'has no effect with "server": that server declares extensions in its own capabilities';
       throw new McpOptionError('extensions', `The option "extensions" ${reason}. Remove one of the two.`);
     }

@@ -58,7 +58,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     this.extensions.loadViews();
     if (!this.extensions.has(TASKS_EXTENSION)) this.table.assertEach(assertNoTask);
     if (!this.extensions.has(SKILLS_EXTENSION)) assertNoSkills(this.table);
-    adviseOnHandlers(this.endpoint, this.options, this.policy, this.table);
+    if (this.host.offer.serves === 'handlers') adviseOnHandlers(this.endpoint, this.options, this.policy, this.table);
   }
 
   onModuleDestroy(): void {
@@ -70,11 +70,10 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
 /** Logs the effect of options that the app has not set, but may want to set. */
 function adviseOnHandlers(
   { path }: EndpointName,
-  { server, errorDetails, listGuards }: ResolvedHandlerOptions & { readonly server?: unknown },
+  { errorDetails, listGuards }: ResolvedHandlerOptions,
   policy: EndpointCachePolicy,
   table: HandlerTable,
 ): void {
-  if (server !== undefined) return;
   if (errorDetails === undefined) {
     logger.log(
       detailsForLocalCallers()

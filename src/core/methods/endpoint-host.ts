@@ -5,7 +5,7 @@ import { McpClock } from '../common/clock.js';
 import { type AskedQuestion, CallObserver } from '../calls/call-observer.js';
 import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../calls/endpoint-name.js';
 import type { McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
-import { type ReportStoreFault, STORE_FAULT } from '../calls/operator-log.js';
+import { logger, type ReportStoreFault, STORE_FAULT } from '../calls/operator-log.js';
 import { shown } from '../protocol/errors.js';
 import type { HandlerSource } from '../plugins/handler-source.js';
 import {
@@ -72,6 +72,7 @@ export class EndpointHost extends McpEndpointHost {
     this.observer.plugins = plugins;
     table.plugins = plugins;
     table.assertEach((entry) => entry.kind !== 'method' && plugins.ask(entry));
+    this.#adviseOnServers();
   }
 
   get index(): number {
@@ -114,6 +115,15 @@ export class EndpointHost extends McpEndpointHost {
   /** Returns this host as one plugin sees it. */
   #for(refresh: McpEndpointHost['refresh']): McpEndpointHost {
     return Object.defineProperty(Object.create(this) as EndpointHost, 'refresh', { value: refresh });
+  }
+
+  /** Logs which plugins of the app never see a handler. */
+  #adviseOnServers(): void {
+    const { ofHandlers } = this.plugins;
+    if (this.offer.serves === 'handlers' || ofHandlers.length === 0) return;
+    logger.warn(
+      `The endpoint "${this.path}" is served by the servers of the option "server", whose handlers no plugin sees: there, ${ofHandlers.join(', ')} does nothing around handlers.`,
+    );
   }
 
   #ofApp(): McpPlugin[] {

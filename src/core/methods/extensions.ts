@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DiscoveryService, ModuleRef } from '@nestjs/core';
-import { MCP_OPTIONS } from '../common/options.js';
 import { EndpointMark } from '../handlers/discovery/app-scan.js';
 import { APPS_EXTENSION, VIEW_MIME_TYPE, viewOf } from '../handlers/decorators/app-views.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';
@@ -9,6 +8,7 @@ import { frozenJson } from '../handlers/schema/schema-compiler.js';
 import type { McpEra } from '../protocol/era.js';
 import { shown } from '../protocol/errors.js';
 import type { EndpointExtension } from '../plugins/mcp-plugin.js';
+import { Offer } from '../plugins/offer.js';
 import type { ExtensionSettings } from '../protocol/extensions.js';
 import { EndpointCapabilities } from './capabilities.js';
 import { HandlerCalls } from './handler-calls.js';
@@ -67,7 +67,7 @@ export class EndpointExtensions {
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MethodDispatcher) private readonly dispatcher: MethodDispatcher,
     @Inject(ModuleRef) private readonly endpoint: ModuleRef,
-    @Inject(MCP_OPTIONS) private readonly options: { readonly server?: unknown },
+    @Inject(Offer) private readonly offer: Offer,
   ) {}
 
   /**
@@ -89,10 +89,7 @@ export class EndpointExtensions {
 
   /** Adds an extension of a plugin. @throws Error when there is a method of that name; McpHandlerDefinitionError with the option `server` */
   extend({ id, settings = {}, era, mutual = true, methods }: EndpointExtension<ServedMethod>): void {
-    if (this.options.server !== undefined) {
-      const reason = 'its endpoint has the option "server", which serves no handlers of the app.';
-      throw new McpHandlerDefinitionError(id, reason);
-    }
+    this.offer.assertHandlers(id, 'its endpoint has the option "server", which serves no handlers of the app.');
     this.#ids.add(id);
     this.capabilities.declare(id, frozenJson(settings), era);
     const extension = mutual ? id : undefined;

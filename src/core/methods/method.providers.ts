@@ -26,6 +26,7 @@ import { EndpointHandlers } from './endpoint-handlers.js';
 import { EndpointHost } from './endpoint-host.js';
 import { McpEndpointHost } from '../plugins/mcp-plugin.js';
 import { ListenTopics } from '../plugins/listen-topics.js';
+import { Offer } from '../plugins/offer.js';
 import { PluginHost } from '../plugins/plugin-host.js';
 import { EndpointCapabilities } from './capabilities.js';
 import { EndpointExtensions } from './extensions.js';
@@ -42,7 +43,6 @@ import { toolMethods } from './tools.js';
 interface EndpointOptions extends ResolvedHandlerOptions, ResolvedSessionOptions, ResolvedRequestStateOptions {
   readonly serverInfo: Implementation;
   readonly instructions: string | undefined;
-  readonly server: unknown;
   readonly eras: string;
 }
 
@@ -55,14 +55,15 @@ export const methodProviders: Provider[] = [
       { name, path }: EndpointName,
       clock: McpClock,
       dev: { requestStateKey: Uint8Array } | undefined,
+      { serves }: Offer,
     ) => {
       const { requestStateKeys, requestStateTtlMs: ttlMs, maxRequestStateBytes: maxBytes, clockToleranceMs } = options;
       // The legacy era asks on streams of the session, and servers of the app keep their own state: neither needs keys.
-      const shared = scope === 'shared' && options.eras !== 'legacy' && options.server === undefined;
+      const shared = scope === 'shared' && options.eras !== 'legacy' && serves === 'handlers';
       const secrets = secretsFor(requestStateKeys ?? (dev && [dev.requestStateKey]), shared);
       return new RequestStates({ secrets, ttlMs, clockToleranceMs, maxBytes, endpoint: { name, path } }, clock);
     },
-    inject: [MCP_OPTIONS, McpSessionStore, ENDPOINT_NAME, McpClock, MCP_DEV_STORES],
+    inject: [MCP_OPTIONS, McpSessionStore, ENDPOINT_NAME, McpClock, MCP_DEV_STORES, Offer],
   },
   {
     provide: STORE_FAULT,

@@ -14,6 +14,7 @@ import type { HookedRuns } from './run-hooks.js';
 export const FEATURES = Symbol('nestjs-mcp-streamable:FEATURES');
 
 interface Attached {
+  readonly name: string;
   readonly ring: McpRing;
   readonly plugin: McpEndpointPlugin;
   /** The generation of the host that it has begun last. */
@@ -74,7 +75,7 @@ export class PluginHost implements CallPlugins {
         };
         const host = hostFor(refresh);
         const plugin = each.attach(host);
-        return plugin ? [{ ring: each.ring, plugin, refreshed }] : [];
+        return plugin ? [{ name: each.constructor.name, ring: each.ring, plugin, refreshed }] : [];
       })
       .toSorted((one, other) => RINGS.indexOf(one.ring) - RINGS.indexOf(other.ring));
     const ofCalls = this.#attached.filter(({ plugin }) => 'call' in plugin);
@@ -87,6 +88,11 @@ export class PluginHost implements CallPlugins {
     };
     this.active = ofCalls.length > 0;
     this.#hiding = this.#attached.map(({ plugin }) => plugin).filter((plugin) => 'hides' in plugin);
+  }
+
+  /** Names the plugins that act on handlers, by their classes. */
+  get ofHandlers(): readonly string[] {
+    return this.#attached.filter(({ plugin }) => typeof plugin.handler === 'function').map(({ name }) => name);
   }
 
   /** Returns what a plugin does, by its class; `undefined`: none does it. */

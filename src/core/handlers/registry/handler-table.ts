@@ -20,6 +20,7 @@ import { toolTaskOf } from '../decorators/task-options.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
 import type { ListedKind } from '../../plugins/mcp-plugin.js';
+import { Offer } from '../../plugins/offer.js';
 import type { Hooked, PluginHost } from '../../plugins/plugin-host.js';
 import { keyOf, type UriTemplate, type UriVariables } from './uri-template.js';
 
@@ -213,14 +214,12 @@ export class HandlerTable {
   #lastOrdinal = 0;
   readonly #checks: ((entry: HandlerEntry) => void)[] = [];
 
-  /** Whether the endpoint has the option `server` and serves no entry. */
-  private readonly ownServers: boolean;
   private readonly readOnly: boolean;
 
   constructor(
-    @Inject(MCP_OPTIONS) { server, readOnly = false }: { readonly server?: unknown; readonly readOnly?: boolean } = {},
+    @Inject(Offer) private readonly offer: Pick<Offer, 'assertHandlers'> = { assertHandlers: () => {} },
+    @Inject(MCP_OPTIONS) { readOnly = false }: { readonly readOnly?: boolean } = {},
   ) {
-    this.ownServers = server !== undefined;
     this.readOnly = readOnly;
   }
 
@@ -320,11 +319,7 @@ export class HandlerTable {
 
   /** Throws if the endpoint serves no handlers of the app. @throws McpHandlerDefinitionError */
   assertServes(origin: string): void {
-    if (!this.ownServers) return;
-    throw new McpHandlerDefinitionError(
-      origin,
-      'its endpoint has the option "server", which serves no handlers of the app. Remove the option, or assign the handler to another endpoint.',
-    );
+    this.offer.assertHandlers(origin);
   }
 
   /** Throws unless the endpoint can serve the entry. @throws McpHandlerDefinitionError */

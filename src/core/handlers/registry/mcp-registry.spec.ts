@@ -121,8 +121,11 @@ describe('the registry', () => {
   });
 
   it('the registry is of no use to an endpoint that makes its servers itself', () => {
+    const assertHandlers = (origin: string): never => {
+      throw new McpHandlerDefinitionError(origin, 'its endpoint has the option "server"');
+    };
     const registry = new McpRegistry(
-      new HandlerTable({ server: () => {} }),
+      new HandlerTable({ assertHandlers }),
       FAILURES,
       SWITCH,
       { changed: () => {}, empty: true },
