@@ -49,6 +49,10 @@ const TASKS = {
     what: 'the package in apps of each kind, under each Node.js, by each builder; or of the kinds named',
     run: ['scripts/check-compat.mjs'],
   },
+  'check:features': {
+    what: 'each feature of src is taken out, and the rest compiled; or those named',
+    run: ['scripts/check-features.mjs'],
+  },
   'check:start': { what: 'npm start in a fresh clone', run: ['scripts/check-start.mjs'] },
   'check:dev-loop': { what: 'sessions under nest start --watch', run: ['scripts/check-dev-loop.mjs'] },
   'check:examples': {
