@@ -2,16 +2,22 @@ import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
 import type { Observable } from 'rxjs';
 import { Subject } from 'rxjs';
-import type { BusNodes } from '../core/nodes/bus-nodes.js';
-import type { McpClock, ClockTimer } from '../core/common/clock.js';
+import type { ClockTimer } from '../core/common/clock.js';
 import { assertReadable, FORMATS } from '../core/common/formats.js';
 import { ShutdownState } from '../core/common/shutdown-state.js';
 import { randomToken, TOKEN_LENGTH } from '../core/common/random-token.js';
 import { type McpCall, type OutboundMessage, routeText } from '../core/calls/mcp-call.js';
+import type { McpHandlerTarget } from '../core/calls/mcp-target.js';
 import type { StreamFlow } from '../core/calls/reply.js';
-import { logger, type ReportStoreFault } from '../core/calls/operator-log.js';
+import { logger } from '../core/calls/operator-log.js';
 import type { McpTopic } from '../core/plugins/listen-topics.js';
-import type { McpRun, McpRunHooks } from '../core/plugins/mcp-plugin.js';
+import type {
+  McpEndpointHost,
+  McpEndpointPlugin,
+  McpHandlerHooks,
+  McpRun,
+  McpRunHooks,
+} from '../core/plugins/mcp-plugin.js';
 import { assertExtension } from '../core/methods/capabilities.js';
 import type { ToolAccess } from '../core/methods/tool-access.js';
 import { askStore, limitReached, McpError } from '../core/protocol/errors.js';
@@ -22,7 +28,7 @@ import { TaskCall } from './task-call.js';
 import { ACTIVE, type McpStoredTask, type McpTaskInfo, type McpTaskStore, type McpNewTask } from './task-store.js';
 import { taskNotifications } from './task-watch.js';
 import type { ResolvedTasksOptions } from './tasks.options.js';
-import type { ToolTask } from '../core/handlers/decorators/task-options.js';
+import { type ToolTask, toolTaskOf } from '../core/handlers/decorators/task-options.js';
 
 /** Matches ids as {@link randomToken} makes them. Any other text of a client is refused before the store is asked. */
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
@@ -51,11 +57,11 @@ interface TaskSignal {
  * - it makes its own tasks fail that were stored and did not start
  * - at each third tick it reads the tasks that clients listen to
  *
- * When a node has died, another one makes its tasks fail, as it ends its calls (`failTasksOf`).
+ * When a node has died, another one makes its tasks fail, as it ends its calls (`nodeDied`).
  *
  *     open ──drain()──▶ draining (calls stay ordinary) ──none runs, or the time has passed─▶ stopped
  */
-export class EndpointTasks implements TaskNode, McpTopic {
+export class EndpointTasks implements TaskNode, McpTopic, McpEndpointPlugin {
   readonly #running = new Map<string, RunningTask>();
   /** Holds the ids of tasks whose creation is in progress. */
   readonly #making = new Set<string>();
@@ -71,15 +77,17 @@ export class EndpointTasks implements TaskNode, McpTopic {
 
   constructor(
     readonly store: McpTaskStore,
-    readonly clock: McpClock,
-    private readonly nodes: Pick<BusNodes, 'nodeId' | 'signals$' | 'missed$' | 'signal'>,
+    private readonly host: Pick<McpEndpointHost, 'clock' | 'nodes' | 'storeFault'>,
     readonly options: ResolvedTasksOptions,
     private readonly access: Pick<ToolAccess, 'permits'>,
-    private readonly fault: ReportStoreFault,
   ) {
-    this.#state = new ShutdownState(clock, () => this.#running.size);
-    nodes.signals$.subscribe((message) => this.#onSignal(message));
-    nodes.missed$.subscribe(() => this.#missed());
+    this.#state = new ShutdownState(this.clock, () => this.#running.size);
+    host.nodes.signals$.subscribe((message) => this.#onSignal(message));
+    host.nodes.missed$.subscribe(() => this.#missed());
+  }
+
+  get clock(): McpEndpointHost['clock'] {
+    return this.host.clock;
   }
 
   get running(): number {
@@ -106,8 +114,13 @@ export class EndpointTasks implements TaskNode, McpTopic {
 
   // ---- calls -----------------------------------------------------------------------------------------------------
 
+  handler(target: McpHandlerTarget): McpHandlerHooks | undefined {
+    const task = target.kind === 'tool' ? toolTaskOf(target) : undefined;
+    return task && { run: (run) => this.#run(run, task) };
+  }
+
   /** Returns what happens in a run of a tool with the option `task`; `undefined`: it stays an ordinary one. */
-  run(run: McpRun, task: ToolTask): McpRunHooks | undefined {
+  #run(run: McpRun, task: ToolTask): McpRunHooks | undefined {
     const { call } = run;
     if (call.era !== 'modern' || !this.#state.takes) return undefined;
     if (supportsTasks(call)) return new TaskCall(run, this, task);
@@ -127,7 +140,7 @@ export class EndpointTasks implements TaskNode, McpTopic {
       ...addressToCount(call),
       ...(call.routeParams && { routeParams: call.routeParams }),
       tool: run.target.key,
-      node: this.nodes.nodeId,
+      node: this.host.nodes.nodeId,
       createdAt: clock.now(),
       ttlMs: ttlMs ?? options.ttlMs,
       pollIntervalMs: pollIntervalMs ?? options.pollIntervalMs,
@@ -267,7 +280,7 @@ export class EndpointTasks implements TaskNode, McpTopic {
   // ---- for the tasks ---------------------------------------------------------------------------------------------
 
   changed(id: string): void {
-    this.nodes.signal({ type: 'task', id } satisfies TaskSignal);
+    this.host.nodes.signal({ type: 'task', id } satisfies TaskSignal);
   }
 
   left(task: RunningTask): void {
@@ -327,7 +340,7 @@ export class EndpointTasks implements TaskNode, McpTopic {
   }
 
   async #readOwn(): Promise<void> {
-    const active = new Set(await this.store.active(this.nodes.nodeId));
+    const active = new Set(await this.store.active(this.host.nodes.nodeId));
     for (const task of this.#running.values()) if (task.asks || !active.has(task.id)) task.look();
     // The task is stored, but the answer of the store was lost.
     const orphans = [...active].filter((id) => !this.#running.has(id) && !this.#making.has(id));
@@ -341,7 +354,7 @@ export class EndpointTasks implements TaskNode, McpTopic {
    *
    * @throws McpError UNAVAILABLE
    */
-  async failTasksOf(node: string): Promise<void> {
+  async nodeDied(node: string): Promise<void> {
     const ids = await this.#asking(() => this.store.active(node));
     for (let start = 0; start < ids.length; start += ASKED_AT_ONCE) {
       await Promise.all(ids.slice(start, start + ASKED_AT_ONCE).map((id) => this.#fail(id, NODE_DIED)));
@@ -373,7 +386,7 @@ export class EndpointTasks implements TaskNode, McpTopic {
 
   /** Calls the store. @throws McpError UNAVAILABLE */
   #asking<T>(ask: () => Promise<T>): Promise<T> {
-    return askStore(ask, this.fault, AWAY, 1);
+    return askStore(ask, this.host.storeFault, AWAY, 1);
   }
 }
 

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import type { McpStoredTask, McpTaskInfo, McpTaskStatus } from './task-store.js';
-import { TasksExtension } from './tasks-extension.js';
+import { TasksPlugin } from './tasks.plugin.js';
 
 /** Counts the tasks in the store, by status, and those that run on this node. @publicApi */
 export type McpTaskCounts = Readonly<Record<McpTaskStatus | 'running', number>>;
@@ -15,7 +15,7 @@ export type McpTaskCounts = Readonly<Record<McpTaskStatus | 'running', number>>;
 @Injectable()
 export class McpTaskService {
   /** @internal */
-  constructor(@Inject(TasksExtension) private readonly extension: TasksExtension) {}
+  constructor(@Inject(TasksPlugin) private readonly plugin: TasksPlugin) {}
 
   /**
    * Lists tasks without their results, the oldest first.
@@ -24,7 +24,7 @@ export class McpTaskService {
    * @throws (rejects) McpError UNAVAILABLE, with the error of the store as its cause
    */
   list(filter?: { principal?: string | null }): Promise<McpTaskInfo[]> {
-    return this.extension.tasks.list(filter);
+    return this.plugin.tasks.list(filter);
   }
 
   /**
@@ -34,7 +34,7 @@ export class McpTaskService {
    * @throws (rejects) as `list`
    */
   get(id: string): Promise<McpStoredTask | undefined> {
-    return this.extension.tasks.find(id);
+    return this.plugin.tasks.find(id);
   }
 
   /**
@@ -44,7 +44,7 @@ export class McpTaskService {
    * @throws (rejects) as `list`
    */
   cancel(id: string): Promise<boolean> {
-    return this.extension.tasks.cancel(id);
+    return this.plugin.tasks.cancel(id);
   }
 
   /** Counts the tasks. @throws (rejects) as `list` */
@@ -56,7 +56,7 @@ export class McpTaskService {
 
   /** Counts the tasks that run on this node; does not ask the store. */
   get running(): number {
-    return this.extension.tasks.running;
+    return this.plugin.tasks.running;
   }
 
   /**
@@ -64,6 +64,6 @@ export class McpTaskService {
    * when the endpoint closes.
    */
   get changes$(): Observable<string> {
-    return this.extension.tasks.changes$;
+    return this.plugin.tasks.changes$;
   }
 }

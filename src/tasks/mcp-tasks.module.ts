@@ -8,7 +8,6 @@ import { getMcpToken } from '../core/calls/inject-mcp.js';
 import { assertAsyncOptions } from '../core/common/async-options.js';
 import { McpTaskService } from './mcp-task.service.js';
 import { type McpTasksOptions, resolveTasksOptions, TASKS_OPTION_NAMES, TASKS_OPTIONS } from './tasks.options.js';
-import { TasksExtension } from './tasks-extension.js';
 import { TasksPlugin } from './tasks.plugin.js';
 
 /** The options that a factory makes: Nest needs the name of the endpoint before it runs. */
@@ -36,13 +35,7 @@ function withTasks(definition: DynamicModule, { endpoint }: Pick<McpTasksOptions
   return {
     ...definition,
     global: true,
-    providers: [
-      ...(definition.providers ?? []),
-      options,
-      TasksExtension,
-      TasksPlugin,
-      { provide: service, useClass: McpTaskService },
-    ],
+    providers: [...(definition.providers ?? []), options, TasksPlugin, { provide: service, useClass: McpTaskService }],
     exports: [service],
   };
 }

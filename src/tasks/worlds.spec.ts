@@ -48,6 +48,7 @@ interface Node {
   readonly backend: NodeBackend;
   readonly bus: LossyBus;
   readonly tasks: EndpointTasks;
+  readonly deadNodes: DeadNodes;
   is: 'alive' | 'dead' | 'stopped';
 }
 
@@ -105,17 +106,14 @@ class World {
     const options = resolveTasksOptions({ ttlMs: TTL_MS, maxTasks: 15 });
     const tasks = new EndpointTasks(
       backend.over(this.#store),
-      this.#clock,
-      BusNodes.over(bus),
+      { clock: this.#clock, nodes: BusNodes.over(bus), storeFault: () => {} },
       options,
       { permits: () => Promise.resolve(true) },
-      () => {},
     );
     tasks.report = () => {};
     const runtime = { store: { scope: 'node' }, clock: this.#clock, retry: RETRY, storeFault: () => {} };
-    const deadNodes = new DeadNodes(bus, runtime as never, {} as never);
-    deadNodes.also((dead) => tasks.failTasksOf(dead));
-    return { name, backend, bus, tasks, is: 'alive' };
+    const deadNodes = new DeadNodes(bus, runtime as never, {} as never, tasks);
+    return { name, backend, bus, tasks, deadNodes, is: 'alive' };
   }
 
   // ---- what happens ----------------------------------------------------------------------------------------------
@@ -172,9 +170,9 @@ class World {
       this.#one(['wait', 'wait', 'update', 'ask', 'ask two', 'start']),
     );
     const end = this.#one(['return', 'return', 'throw', 'throw secretly']);
-    const target = { kind: 'tool', key: name, origin: name, option: () => undefined } as const;
+    const target = { kind: 'tool', key: name, origin: name, option: () => work.task } as const;
     const diverted = new DivertedCalls();
-    const aroundRounds = [(of: McpRun) => node.tasks.run(of, work.task)];
+    const aroundRounds = [(of: McpRun) => node.tasks.handler(target)!.run!(of)];
     const hooked = { target, aroundRounds, inRounds: [], inResults: [], diverted };
     const asking = { isMarked: false, takeRequestState: () => undefined, ask: async () => ({}) };
     const run = new PluginRun(hooked, call, {}, asking, async () => {});

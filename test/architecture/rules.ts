@@ -34,7 +34,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   plugins: ['common', 'protocol', 'calls'],
   log: ['common', 'protocol', 'calls'],
   sessions: ['common', 'protocol', 'calls', 'log'],
-  nodes: ['common', 'protocol', 'calls', 'log', 'sessions'],
+  nodes: ['common', 'protocol', 'calls', 'plugins', 'log', 'sessions'],
   state: ['common', 'protocol', 'calls'],
   handlers: ['common', 'protocol', 'calls', 'plugins'],
   routes: ['common', 'protocol', 'calls', 'handlers'],
@@ -125,7 +125,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   decorators: { rooms: ['common', 'protocol', 'calls', 'handlers', 'catalogue'], contracts: false },
   otel: { rooms: ['common', 'protocol', 'calls'], contracts: false },
   // An extension of the protocol and a plugin: adds its methods, and makes calls tasks.
-  tasks: { rooms: ['common', 'protocol', 'calls', 'plugins', 'nodes', 'handlers', 'methods'], contracts: false },
+  tasks: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers', 'methods'], contracts: false },
   // Another extension: its handlers are entries of the table, their files resources of a template.
   skills: { rooms: ['common', 'protocol', 'calls', 'sessions', 'handlers', 'methods'], contracts: false },
   // The testing kit sees an app as apps see the library: through the module and its services. It follows tasks as our client does.

@@ -611,6 +611,35 @@ describe('the plugins of an app', () => {
     expect(stops.slice(2)).toEqual(['app closed', 'observe closed']);
   });
 
+  it('plugins begin to end their work at once, the innermost first, and calls have ended when those that were diverted have', async () => {
+    const drained = gate();
+    const stops: string[] = [];
+    class Draining extends McpPlugin {
+      constructor(readonly ring: McpRing) {
+        super();
+      }
+      attach(): McpEndpointPlugin {
+        return {
+          drain: async (_limitMs, callsEnded) => {
+            stops.push(`${this.ring} begins`);
+            await (this.ring === 'task' ? drained.promise : callsEnded);
+            stops.push(`${this.ring} ends`);
+          },
+        };
+      }
+    }
+    const plugins = (['record', 'task', 'once'] as const).map((ring) => new Draining(ring));
+    const app = await TestApp.of('fastify', {
+      imports: [McpStreamableModule.forRoot({ serverInfo, drainMs: 5_000 })],
+      providers: plugins.map((useValue) => ({ provide: useValue.ring, useValue })),
+    });
+    const closed = app.close();
+    await eventually(() => expect(stops).toEqual(['once begins', 'task begins', 'record begins']));
+    drained.open();
+    await closed;
+    expect([stops[3], stops.slice(4).toSorted()]).toEqual(['task ends', ['once ends', 'record ends']]);
+  });
+
   it('plugins belong to the endpoints that they name', async () => {
     const both = [
       McpStreamableModule.forRoot({ serverInfo }),

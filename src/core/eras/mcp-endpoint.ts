@@ -5,9 +5,7 @@ import type { McpHttpCall } from '../calls/mcp-call.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../calls/reply.js';
 import type { Calls } from '../calls/calls.js';
 import type { KnownSession } from '../sessions/running/live-sessions.js';
-import { DeadNodes } from '../nodes/dead-nodes.js';
 import { PluginHost } from '../plugins/plugin-host.js';
-import { EndpointExtensions } from '../methods/extensions.js';
 import { SessionRuntime } from '../sessions/running/session-runtime.js';
 import type { ResolvedSessionOptions } from '../sessions/session.options.js';
 import { excerpt, McpError, shutdownRefusal } from '../protocol/errors.js';
@@ -65,11 +63,8 @@ export class McpEndpoint {
     @Inject(SessionRuntime) { calls }: SessionRuntime,
     @Inject(MCP_OPTIONS)
     { sessions, drainMs, shutdownDelayMs, eras }: ResolvedSessionOptions & Pick<ResolvedProtocolOptions, 'eras'>,
-    @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
     @Inject(PluginHost) private readonly plugins: PluginHost,
-    @Inject(DeadNodes) dead: Pick<DeadNodes, 'also'>,
   ) {
-    dead.also((node) => plugins.nodeDied(node));
     this.sessionless = sessions === 'off' ? sessionless : undefined;
     this.eras = eras;
     this.#calls = calls;
@@ -154,10 +149,10 @@ export class McpEndpoint {
     this.#usualDrainMs = 0;
   }
 
-  /** Refuses new calls, and waits for running calls, and the work of extensions and plugins, for `drainMs` at most. */
+  /** Refuses new calls, and waits for running calls, and the work of plugins, for `drainMs` at most. */
   async drain(): Promise<void> {
     const limitMs = this.#drainMs ?? this.#usualDrainMs;
-    const ended = Promise.all([this.#calls.shutdown.drain(limitMs), this.extensions.drain(limitMs)]);
+    const ended = this.#calls.shutdown.drain(limitMs);
     await Promise.all([ended, this.plugins.drain(limitMs, ended)]);
   }
 

@@ -149,6 +149,6 @@ export class EndpointHost extends McpEndpointHost {
     if (missing === undefined) return this.name !== undefined && wanted.includes(this.name);
     const known = namesText(endpoints.map(({ name }) => name ?? '(without a name)'));
     const reason = `it belongs to the endpoint ${shown(missing)}, which the app does not have. ${known}`;
-    throw new McpHandlerDefinitionError(plugin.constructor.name, reason);
+    throw new McpHandlerDefinitionError(plugin.origin ?? plugin.constructor.name, reason);
   }
 }

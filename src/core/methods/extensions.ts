@@ -46,11 +46,6 @@ export abstract class McpExtension {
   get standingTimers(): number {
     return 0;
   }
-
-  /** Called when the node stops: accepts no more work, and gives what runs `limitMs` to end. */
-  drain(_limitMs: number): Promise<void> {
-    return Promise.resolve();
-  }
 }
 
 /** Adds the extensions of the package's modules and the methods of decorated handlers to an endpoint. */
@@ -123,11 +118,6 @@ export class EndpointExtensions {
   /** Sums up {@link McpExtension.standingTimers}. */
   get standingTimers(): number {
     return this.#added.reduce((total, { standingTimers }) => total + standingTimers, 0);
-  }
-
-  /** Drains all extensions, see {@link McpExtension.drain}. */
-  async drain(limitMs: number): Promise<void> {
-    await Promise.all(this.#added.map((extension) => extension.drain(limitMs)));
   }
 
   #hasViews(): boolean {

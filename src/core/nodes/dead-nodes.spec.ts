@@ -15,7 +15,7 @@ import type { McpSessionEvent } from '../sessions/session-events.js';
 const RETRY = { firstDelayMs: 10, maxDelayMs: 100, giveUpAfterMs: 1_000 };
 
 /** What is left of node `dead`: a batch of two on `s`, and half answered calls. */
-async function setup() {
+async function setup(nodeDied: (node: string) => Promise<void> = async () => {}) {
   const clock = new ManualClock();
   const log = new InMemoryEventStore({}, new ManualClock(), 'shared');
   const store = new FaultyEventStore(log, clock);
@@ -36,7 +36,9 @@ async function setup() {
   };
   const session = { streams: { look: (stream: string) => looked.push(stream) } };
   const sessions = { peek: (id: string) => (id === 'live' ? { session } : undefined) };
-  const deadNodes = new DeadNodes({ lost$, reconnected$ }, environment, sessions as unknown as LiveSessions);
+  const deadNodes = new DeadNodes({ lost$, reconnected$ }, environment, sessions as unknown as LiveSessions, {
+    nodeDied,
+  });
   const begin = async (of: string, stream: string, requests: (string | number)[], node = 'dead'): Promise<void> => {
     await log.open(of);
     await log.append(of, stream, [], { writer: 'dead', seq: 1, opens: { node, requests } });
@@ -133,32 +135,28 @@ describe('what a dead node leaves behind', () => {
     expect(events).toMatchObject([{ type: 'store-fault', error: expect.any(EventStoreFault) as unknown }]);
   });
 
-  it('what extensions have, too: each is tried again until it has ended, and the dead node is done after that', async () => {
-    const { clock, deadNodes, begin, die, texts, done } = await setup();
-    await begin('s', 'one', [1]);
+  it('what plugins have, too: it is tried again until it has ended, and the dead node is done after that', async () => {
     const tries: string[] = [];
     let broken = true;
-    deadNodes.also(async (node) => {
+    const { clock, begin, die, texts, done } = await setup(async (node) => {
       tries.push(node);
       if (broken) throw new Error('away');
     });
-    const other = vi.fn<(node: string) => Promise<void>>(async () => {});
-    deadNodes.also(other);
+    await begin('s', 'one', [1]);
     await die();
     await clock.advance(600_000);
     expect(tries.length).toBeGreaterThan(100);
     expect(new Set(tries)).toEqual(new Set(['dead']));
-    expect([await texts('s', 'one'), other.mock.calls, done.mock.calls]).toMatchObject([[{ id: 1 }], [['dead']], []]);
+    expect([await texts('s', 'one'), done.mock.calls]).toMatchObject([[{ id: 1 }], []]);
     broken = false;
     await clock.advance(1_000);
     expect([done.mock.calls.length, clock.pending]).toEqual([1, 0]);
   });
 
-  it('what extensions have, which a stopping node leaves to another one, as the calls', async () => {
-    const { clock, store, deadNodes, begin, die, stop, events, done } = await setup();
+  it('what plugins have, which a stopping node leaves to another one, as the calls', async () => {
+    const { clock, store, begin, die, stop, events, done } = await setup(() => Promise.reject(new Error('away')));
     await begin('s', 'one', [1]);
     store.faults = { failBefore: () => true };
-    deadNodes.also(() => Promise.reject(new Error('away')));
     await die();
     stop();
     // A rejection that is not handled would fail the run.

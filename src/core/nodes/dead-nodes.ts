@@ -4,6 +4,7 @@ import { Retry } from '../common/retry.js';
 import { type McpLostNode, McpMessageBus } from './message-bus.js';
 import { ANSWER_LOST, McpEventStoreError } from '../log/event-store.errors.js';
 import { isShared, type McpReaderRef, type McpUnfinishedStream } from '../log/event-store.js';
+import { PluginHost } from '../plugins/plugin-host.js';
 import { errorResponse, REQUEST_FAILED } from '../protocol/errors.js';
 import { LiveSessions } from '../sessions/running/live-sessions.js';
 import { SessionRuntime } from '../sessions/running/session-runtime.js';
@@ -16,7 +17,7 @@ const NODE_DIED =
  *
  * A dead node never answers its calls, so another node does: it answers each logged call with an error, on the stream
  * of the call, where a client that reconnects to any node finds it. The readers of the dead node stay in the log until
- * newer ones claim their streams. Extensions end in the same way what they have of the dead node, such as tasks (`also`).
+ * newer ones claim their streams. Plugins end in the same way what they have of the dead node.
  *
  * When the storage was away, it may have lost the answers of this node (G12): of its own calls in the log, those that do not run are
  * answered in the same way.
@@ -27,13 +28,13 @@ const NODE_DIED =
 @Injectable()
 export class DeadNodes {
   readonly #retry: Retry;
-  readonly #others: ((node: string) => Promise<void>)[] = [];
 
   constructor(
     @Inject(McpMessageBus) bus: Pick<McpMessageBus, 'lost$' | 'reconnected$'>,
     @Inject(SessionRuntime)
     private readonly runtime: Pick<SessionRuntime, 'store' | 'clock' | 'retry' | 'nodeId' | 'nodes' | 'storeFault'>,
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
+    @Inject(PluginHost) private readonly plugins: Pick<PluginHost, 'nodeDied'>,
   ) {
     const { retry, clock } = runtime;
     // Retries until the log is available: no other node has claimed the dead node.
@@ -46,18 +47,9 @@ export class DeadNodes {
     bus.reconnected$.subscribe(() => this.#inBackground(this.#endLostCalls()));
   }
 
-  /**
-   * Adds what an extension has to end when a node has died.
-   *
-   * @param end must be repeatable; it is tried again until it resolves, or this node stops
-   */
-  also(end: (node: string) => Promise<void>): void {
-    this.#others.push(end);
-  }
-
   async #endAllOf(lost: McpLostNode): Promise<void> {
-    const others = this.#others.map((end) => this.#retry.run(() => end(lost.node)));
-    await Promise.all([...others, this.#endCallsOf(lost.node)]);
+    // Each of the two is repeatable, and tried again until it has ended, or this node stops.
+    await Promise.all([this.#retry.run(() => this.plugins.nodeDied(lost.node)), this.#endCallsOf(lost.node)]);
     await lost.done();
   }
 

@@ -28,6 +28,8 @@ export abstract class McpPlugin {
   abstract readonly ring: McpRing;
   /** The options `name` of its endpoints. @default all endpoints of the app */
   readonly endpoint?: string | readonly string[] | undefined;
+  /** Names it in messages. @default the name of its class */
+  readonly origin?: string;
   /**
    * Called once for each of its endpoints, at start, before the handlers are found.
    *

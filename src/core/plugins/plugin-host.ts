@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { MaybePromise } from '../common/promises.js';
+import { deferred, type MaybePromise } from '../common/promises.js';
 import { DivertedCalls } from '../calls/diverted-calls.js';
 import type { CallHooks, CallPlugins } from '../calls/call-plugins.js';
 import type { McpCall, ResultBound } from '../calls/mcp-call.js';
@@ -151,9 +151,22 @@ export class PluginHost implements CallPlugins {
     return handler.hidden === true || this.#hiding.some((plugin) => hides(plugin, handler, call));
   }
 
-  /** Gives the work of plugins `limitMs` to end. Never rejects. @param callsEnded resolves when the calls have ended, or had their time */
+  /**
+   * Gives the work of plugins `limitMs` to end, the innermost first. None waits for another one, except for those that have diverted
+   * calls: the others learn that all calls have ended when these are drained. Never rejects.
+   *
+   * @param callsEnded resolves when the calls have ended, or had their time
+   */
   async drain(limitMs: number, callsEnded: Promise<unknown>): Promise<void> {
-    await Promise.all(this.#attached.map(({ plugin }) => stopped(() => plugin.drain?.(limitMs, callsEnded))));
+    const divertedEnded = deferred();
+    const allEnded = Promise.all([callsEnded, divertedEnded.promise]);
+    const drains = this.#attached.toReversed().map(({ ring, plugin }) => {
+      const ended = ring === DIVERTING ? callsEnded : allEnded;
+      return { ring, drained: stopped(() => plugin.drain?.(limitMs, ended)) };
+    });
+    await Promise.all(drains.filter(({ ring }) => ring === DIVERTING).map(({ drained }) => drained));
+    divertedEnded.resolve();
+    await Promise.all(drains.map(({ drained }) => drained));
   }
 
   /** Ends what a node has left that has died. @throws (rejects) what a plugin throws: then it is to be called again */

@@ -94,7 +94,10 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
     observer,
   );
   const sessions = new LiveSessions(sessionStore, environment, { ...resolved, keepAliveMs: KEEP_ALIVE_MS });
-  const parts = [new NodeListener(bus, sessions, environment), new DeadNodes(bus, environment, sessions)];
+  const parts = [
+    new NodeListener(bus, sessions, environment),
+    new DeadNodes(bus, environment, sessions, { nodeDied: async () => {} }),
+  ];
   const service = new McpSessionService(sessions, sessionStore, environment, observer, AT_MCP);
   const events: McpSessionEvent[] = [];
   environment.events$.subscribe((event) => events.push(event));
