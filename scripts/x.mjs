@@ -81,6 +81,8 @@ const TASKS = {
     run: ['scripts/call-path.mjs'],
   },
 
+  house: { what: 'what the core and its features know of each other, in numbers', run: ['scripts/house.mjs'] },
+
   'bench:server': {
     what: 'our server of the benchmark alone (PORT, ADAPTER)',
     project: BENCH,

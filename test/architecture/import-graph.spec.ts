@@ -1,5 +1,4 @@
-import { readFileSync, readdirSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
   describeViolations,
@@ -12,19 +11,10 @@ import {
   findSseText,
   findTaskNames,
   MAX_LINES,
-  type FileMap,
 } from './rules.js';
+import { readSources } from './sources.js';
 
 const root = new URL('../../', import.meta.url);
-
-function readSources(...folders: string[]): FileMap {
-  const files = folders.flatMap((folder) =>
-    readdirSync(new URL(`${folder}/`, root), { recursive: true, encoding: 'utf8' })
-      .filter((name) => /\.c?ts$/.test(name))
-      .map((name) => `${folder}/${name.replaceAll('\\', '/')}`),
-  );
-  return new Map(files.map((path) => [path, readFileSync(fileURLToPath(new URL(path, root)), 'utf8')]));
-}
 
 function readDeclaredPackages(): Set<string> {
   const manifest = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as Record<string, object>;

@@ -7,6 +7,8 @@ export interface ModuleReference {
   readonly line: number;
   /** The compiler erases it: nothing is loaded at run time. */
   readonly typeOnly: boolean;
+  /** What it takes of the module, under the names that the module gives; `*`: the module itself. */
+  readonly names: readonly string[];
 }
 
 /** What the tests of sources want to know of a file. */
@@ -14,6 +16,8 @@ interface ParsedFile {
   readonly references: readonly ModuleReference[];
   /** Lines, 1-based, of `export * from` and `export * as x from`. */
   readonly starExports: readonly number[];
+  /** The names that its classes extend or implement, and those that its providers provide. */
+  readonly roles: readonly string[];
   /** Strings, parts of templates, and patterns, as the program has them. */
   readonly texts: readonly { readonly text: string; /** 1-based. */ readonly line: number }[];
 }
@@ -42,6 +46,7 @@ function parse(path: string, text: string): ParsedFile {
   if (errors.length > 0) throw new Error(`${path}: ${errors[0]!.message}`);
   const references: ModuleReference[] = [];
   const starExports: number[] = [];
+  const roles: string[] = [];
   const texts: { text: string; line: number }[] = [];
   const lineOf = ({ start }: Node): number => text.slice(0, start).split('\n').length;
   // The lines are counted when they are asked for: those of what breaks a rule are.
@@ -50,7 +55,10 @@ function parse(path: string, text: string): ParsedFile {
   const visit = (node: Node): void => {
     const named = referenceOf(node);
     const specifier = named?.specifier.value;
-    if (typeof specifier === 'string') references.push(located(node, { specifier, typeOnly: named!.typeOnly }));
+    if (typeof specifier === 'string') {
+      references.push(located(node, { specifier, typeOnly: named!.typeOnly, names: namesOf(node) }));
+    }
+    roles.push(...rolesOf(node));
     if (node.type === 'ExportAllDeclaration') starExports.push(lineOf(node));
     const literal = textOf(node);
     if (literal !== undefined) texts.push(located(node, { text: literal }));
@@ -59,7 +67,7 @@ function parse(path: string, text: string): ParsedFile {
     }
   };
   visit(program as unknown as Node);
-  return { references, starExports, texts };
+  return { references, starExports, roles, texts };
 }
 
 function textOf({ type, value, regex }: Node): string | undefined {
@@ -92,6 +100,29 @@ function referenceOf(node: Node): { specifier: Node; typeOnly: boolean } | undef
     default:
       return undefined;
   }
+}
+
+const named = (node: unknown): string => String((node as Node | null)?.['name'] ?? '*');
+
+function namesOf(node: Node): string[] {
+  const specifiers = (node['specifiers'] ?? []) as Node[];
+  if (node.type === 'TSImportType') {
+    let name = node['qualifier'] as Node | null;
+    while (name?.type === 'TSQualifiedName') name = name['left'] as Node;
+    return [named(name)];
+  }
+  if (specifiers.length === 0) return ['*'];
+  const isExport = node.type === 'ExportNamedDeclaration';
+  return specifiers.map((each) => named(isExport ? each['local'] : each['imported']));
+}
+
+function rolesOf(node: Node): string[] {
+  if (node.type === 'ClassDeclaration' || node.type === 'ClassExpression') {
+    const implemented = (node['implements'] ?? []) as Node[];
+    return [node['superClass'], ...implemented.map((each) => each['expression'])].filter(isNode).map(named);
+  }
+  const isProvided = node.type === 'Property' && named(node['key']) === 'provide';
+  return isProvided && (node['value'] as Node).type === 'Identifier' ? [named(node['value'])] : [];
 }
 
 /** `import { type A, type B } …`, whose rest is a bare import that loads nothing we wanted; the same of exports. */

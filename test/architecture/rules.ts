@@ -12,7 +12,7 @@ import { parseFile, type ModuleReference } from './imports.js';
 export type FileMap = ReadonlyMap<string, string>;
 
 /** Something that stands where it must not. */
-interface Violation {
+export interface Violation {
   readonly path: string;
   readonly line: number;
   readonly message: string;
@@ -61,7 +61,7 @@ const isDoorToSdk = (path: string): boolean =>
   path.startsWith('src/server/') || ['src/core/protocol/sdk-tools.ts', 'src/skills/sdk-skills.ts'].includes(path);
 
 /** The files that lie directly in `src`: the module, its definition, the public API. They compose all the rooms. */
-const ROOT = '(root)';
+export const ROOT = '(root)';
 
 /** Entries whose classes the module itself provides. */
 const PARTS: readonly string[] = [
@@ -133,7 +133,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   auth: { rooms: ['common', 'protocol', 'calls', 'handlers', 'http', 'catalogue'], contracts: false },
 };
 
-const isSpec = (path: string): boolean => path.endsWith('.spec.ts');
+export const isSpec = (path: string): boolean => path.endsWith('.spec.ts');
 
 /** The rooms that a specification may import, wherever it stands (one of sessions has other nodes); and what all tests share. */
 const OF_SPECS: readonly string[] = ['common', 'testing', 'log', 'nodes'];
@@ -153,7 +153,7 @@ const isInternal = (specifier: string): boolean =>
   /^@modelcontextprotocol\/core\/internal|^@nestjs\/[^/]+\/internal/.test(specifier);
 
 /** `src/core/protocol/accept.ts` → `protocol`; `src/redis/log/x.ts` → `redis`; `src/index.ts` → {@link ROOT}. */
-function roomOf(path: string): string {
+export function roomOf(path: string): string {
   const [, first, second, third] = path.split('/');
   if (second === undefined) return ROOT;
   if (first !== 'core') return first!;

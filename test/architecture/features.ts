@@ -1,0 +1,176 @@
+import { posix } from 'node:path';
+import { parseFile } from './imports.js';
+import { type FileMap, isSpec, ROOT, roomOf, type Violation } from './rules.js';
+
+/**
+ * # What features know of the core
+ *
+ * Each folder of `src` beside the core is a feature, which can be taken out (`npm run x -- check:features`). The core imports none. A
+ * feature imports `core/protocol`, `core/common`, the door (`core/plugins`), what the main entries export, and a few other names of the
+ * core, which stand here with the reasons. It acts in seven ways, no others: docs/architecture.md names them.
+ */
+
+/** Folders of `src` that are no features: the core, and the entries that gather names of all. */
+const NO_FEATURES: readonly string[] = ['core', 'decorators', 'stores'];
+/** They carry requests as HTTP does, and so they know the endpoint and its replies: their names are listed, not limited. */
+const EDGES: readonly string[] = ['stdio', 'standalone'];
+const PUBLIC: readonly string[] = ['src/index.ts', 'src/stores/index.ts', 'src/decorators/index.ts'];
+const OPEN_ROOMS: readonly string[] = ['common', 'protocol', 'plugins'];
+
+/** The most internal names of a feature. */
+const MOST: Readonly<Record<string, number>> = { live: 15 };
+export const mostOf = (feature: string): number => MOST[feature] ?? (EDGES.includes(feature) ? Infinity : 12);
+
+/** The internal names of a feature, by the reason why it needs them. */
+type Reasons = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
+const INTERNAL: Reasons = {};
+
+/** Features whose reasons are not written yet, with the number of their internal names: above the limit it only falls. */
+const STILL: Readonly<Record<string, number>> = {
+  audit: 3,
+  auth: 13,
+  card: 3,
+  catalogue: 36,
+  dev: 5,
+  doctor: 2,
+  effects: 17,
+  limits: 6,
+  live: 22,
+  server: 6,
+  skills: 27,
+  standalone: 22,
+  stdio: 13,
+  switches: 13,
+  tasks: 27,
+  testing: 1,
+};
+
+/** The ways in: what features extend, implement or provide for the core to use, by the way that it belongs to. */
+export const WAYS_IN: Readonly<Record<string, readonly string[]>> = {
+  plugin: ['McpPlugin', 'McpEndpointPlugin', 'McpCallHooks', 'McpRunHooks', 'McpTopic', 'McpInstrumentation'],
+  client: ['CallingClient', 'DivertedClient'],
+  dispatcher: ['McpDispatcher'],
+  source: ['HandlerSource'],
+  stores: ['McpSessionStore', 'McpStateStore', 'McpEventStore', 'McpSharedEventStore'],
+  bus: ['McpMessageBus'],
+  edge: ['McpController'],
+};
+/** Ways in that are going away. */
+const WAYS_LEFT: readonly string[] = [
+  'McpExtension',
+  'CHALLENGER',
+  'Challenger',
+  'MCP_DEV_STORES',
+  'OffSwitch',
+  'TaskPort',
+  'SchemaCompiler',
+  'McpTask',
+];
+
+/** The feature that a path belongs to. @returns `undefined` for the core, the entries of all, and the files of `src` itself */
+function featureOf(path: string): string | undefined {
+  const [, folder] = path.split('/');
+  return roomOf(path) === ROOT || NO_FEATURES.includes(folder!) ? undefined : folder;
+}
+
+/** A name that a file takes of another one. */
+interface Taken {
+  readonly path: string;
+  readonly line: number;
+  readonly source: string;
+  readonly name: string;
+}
+
+function namesTaken(path: string, text: string): Taken[] {
+  return parseFile(path, text)
+    .references.filter(({ specifier }) => specifier.startsWith('.'))
+    .flatMap(({ specifier, names, line }) => {
+      const source = posix.join(posix.dirname(path), specifier).replace(/js$/, 'ts');
+      return names.map((name) => ({ path, line, source, name }));
+    });
+}
+
+const sourcesOf = (files: FileMap): [path: string, text: string][] => [...files].filter(([path]) => !isSpec(path));
+
+/** Returns what features take of the core and of the files of `src`, beyond what is open to all; each name with its first use. */
+export function internalNames(files: FileMap): Map<string, Map<string, Taken>> {
+  const keyOf = ({ source, name }: Taken): string => `${source} ${name}`;
+  const open = new Set(PUBLIC.flatMap((path) => namesTaken(path, files.get(path) ?? '')).map(keyOf));
+  const found = new Map<string, Map<string, Taken>>();
+  for (const [path, text] of sourcesOf(files)) {
+    const feature = featureOf(path);
+    if (feature === undefined) continue;
+    const names = found.get(feature) ?? new Map<string, Taken>();
+    found.set(feature, names);
+    for (const taken of namesTaken(path, text)) {
+      const { source, name } = taken;
+      const isOfCore = source.startsWith('src/core/') || roomOf(source) === ROOT;
+      const isOpen = OPEN_ROOMS.some((room) => source.startsWith(`src/core/${room}/`)) || PUBLIC.includes(source);
+      if (isOfCore && !isOpen && !open.has(keyOf(taken)) && !names.has(name)) names.set(name, taken);
+    }
+  }
+  return found;
+}
+
+/** All that features know of the core without a reason, or beyond their number. */
+export function findInternalNames(files: FileMap, reasons: Reasons = INTERNAL, still = STILL): Violation[] {
+  const violations: Violation[] = [];
+  for (const [feature, names] of internalNames(files)) {
+    const listed = Object.values(reasons[feature] ?? {}).flat();
+    const place = { path: `src/${feature}`, line: 1 };
+    const most = Math.max(still[feature] ?? 0, mostOf(feature));
+    if (names.size > most) {
+      const message = `imports ${names.size} internal names of the core, more than ${most}: ${[...names.keys()].toSorted().join(', ')}`;
+      violations.push({ ...place, message });
+    }
+    if (feature in still) continue;
+    for (const [name, { path, line, source }] of names) {
+      if (listed.includes(name)) continue;
+      const message = `"${name}" of ${source} is internal: use the door, or give the reason in test/architecture/features.ts`;
+      violations.push({ path, line, message });
+    }
+    for (const name of listed.filter((each) => !names.has(each))) {
+      violations.push({
+        ...place,
+        message: `needs no "${name}": take it off the list in test/architecture/features.ts`,
+      });
+    }
+  }
+  return violations;
+}
+
+/** Imports of features by the core. */
+export function importsOfFeatures(files: FileMap): Taken[] {
+  return sourcesOf(files)
+    .filter(([path]) => path.startsWith('src/core/'))
+    .flatMap(([path, text]) => namesTaken(path, text))
+    .filter(({ source }) => source.startsWith('src/') && !source.startsWith('src/core/') && roomOf(source) !== ROOT);
+}
+
+/** Returns what features extend, implement or provide for the core to use, with the features that do. */
+export function rolesOfFeatures(files: FileMap): Map<string, readonly string[]> {
+  const found = new Map<string, string[]>();
+  for (const [path, text] of sourcesOf(files)) {
+    const feature = featureOf(path);
+    if (feature === undefined) continue;
+    const ofCore = namesTaken(path, text).filter(({ source }) => /^src\/core\/(?!common|protocol)/.test(source));
+    for (const role of parseFile(path, text).roles) {
+      const features = found.get(role) ?? [];
+      if (!ofCore.some(({ name }) => name === role) || features.includes(feature)) continue;
+      found.set(role, [...features, feature]);
+    }
+  }
+  return found;
+}
+
+/** Ways into the core that stand in no list. */
+export function findWaysIn(files: FileMap, left: readonly string[] = WAYS_LEFT): Violation[] {
+  const known = Object.values(WAYS_IN).flat();
+  return [...rolesOfFeatures(files)]
+    .filter(([role]) => !known.includes(role) && !left.includes(role))
+    .map(([role, [feature]]) => ({
+      path: `src/${feature}`,
+      line: 1,
+      message: `acts by "${role}", which is none of the ways in of test/architecture/features.ts`,
+    }));
+}
