@@ -12,19 +12,13 @@ import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/co
 import { BusNodes } from './core/nodes/bus-nodes.js';
 import { MCP_DEV_STORES } from './core/calls/replaceable-part.js';
 import type { DevStores } from './dev/dev-stores.js';
-import type { McpDiagnosis } from './doctor/diagnosis.js';
-import { EndpointExtensions } from './core/methods/extensions.js';
 import { ToolCatalogues } from './catalogue/tool-catalogues.js';
 import { HandlerTable } from './core/handlers/registry/handler-table.js';
-import { EDGE_POLICY, type EdgePolicy } from './core/http/edge/edge-policy.js';
-import { ENDPOINT_KEY, type EndpointKey } from './core/http/edge/endpoint-route.js';
 import { EndpointDoctor } from './doctor/endpoint-doctor.js';
-import { RequestContexts } from './core/handlers/invocation/request-contexts.js';
 import { Offer } from './core/plugins/offer.js';
 import { HttpEdge } from './core/http/edge/http-edge.js';
 import { McpRequestReader } from './core/http/mcp-incoming.js';
 import { McpResponder } from './core/http/responder.js';
-import { UnservedRequests } from './core/http/unserved-requests.js';
 import {
   assertOptions,
   ConfigurableModuleClass,
@@ -62,11 +56,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
 
   constructor(
     @Inject(ENDPOINT_NAME) readonly endpointName: EndpointName,
-    @Inject(ENDPOINT_KEY) private readonly key: EndpointKey,
-    @Inject(EDGE_POLICY) private readonly policy: EdgePolicy,
     @Inject(HttpEdge) private readonly edge: HttpEdge,
-    @Inject(RequestContexts) private readonly contexts: RequestContexts,
-    @Inject(UnservedRequests) private readonly unserved: UnservedRequests,
     @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
     @Inject(McpRequestReader) private readonly reader: McpRequestReader,
     @Inject(McpResponder) private readonly responder: McpResponder,
@@ -76,9 +66,8 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(EndpointShutdown) shutdown: EndpointShutdown,
     @Inject(HandlerTable) private readonly table: HandlerTable,
-    @Inject(ToolCatalogues) private readonly catalogues: ToolCatalogues,
-    @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
     @Inject(Offer) private readonly offer: Offer,
+    @Inject(ToolCatalogues) private readonly catalogues: ToolCatalogues,
     @Inject(MCP_DEV_STORES) private readonly devStores: DevStores | undefined,
     @Inject(EndpointDoctor) private readonly doctor: EndpointDoctor,
   ) {
@@ -139,36 +128,6 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return featureModule(providers, name);
   }
 
-  /** Returns the paths of the endpoint in the app's router, for tests. @internal */
-  get paths(): string[] {
-    return this.edge.paths();
-  }
-
-  /** Returns the entries of the endpoint, for tests; `undefined` with the option `server`. @internal */
-  get handlers(): Pick<HandlerTable, 'get'> | undefined {
-    return this.offer.serves === 'servers' ? undefined : this.table;
-  }
-
-  /** Examines the tools of all callers, for tests. @internal */
-  diagnosis(): McpDiagnosis {
-    return this.doctor.diagnosis();
-  }
-
-  /** Lets the app close without waiting for running calls, unless `drainMs` is set, for tests. @internal */
-  endCallsAtOnce(): void {
-    this.endpoint.endCallsAtOnce();
-  }
-
-  /** Counts the responses that are open streams, for tests. @internal */
-  get openResponses(): number {
-    return this.responder.open;
-  }
-
-  /** Counts the timers that its extensions have as long as it is open, for tests. @internal */
-  get standingTimers(): number {
-    return this.extensions.standingTimers;
-  }
-
   /**
    * Installs the edge in front of the app's router, before routes are declared.
    *
@@ -182,10 +141,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
       const paths = [routerPathOf(this, applicationId), routerPathOf(other, applicationId)] as const;
       assertOwnPath([this.endpointName, other.endpointName], paths, versioning);
     }
-    this.edge.install(this.adapterHost.httpAdapter, this.key, this.policy, {
-      begins: (request) => this.contexts.open(request),
-      ended: (request, response) => this.unserved.ended(request, response),
-    });
+    this.edge.install(this.adapterHost.httpAdapter);
   }
 
   /** @throws McpOptionError when another endpoint of the app has the same name @internal */
@@ -196,7 +152,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     this.adapterHost.listen$.subscribe(() => {
       const paths = this.edge.paths();
       const endpoint = nameOfEndpoint(name, paths.length > 0 ? paths : [path]);
-      logWhatIsServed(endpoint, this.handlers ? this.table : 'server', this.catalogues.names);
+      logWhatIsServed(endpoint, this.offer.serves === 'handlers' ? this.table : 'server', this.catalogues.names);
       this.doctor.logAtStart(endpoint);
     });
   }

@@ -45,7 +45,7 @@ const featuresProvider: Provider = {
           new IdempotencyPlugin(effects),
           new ConfirmPlugin(effects),
           new LimitsPlugin(options),
-          ...doctor.plugins,
+          doctor.plugin,
         ]),
   ],
   inject: [MCP_OPTIONS, Offer, EndpointSwitches, EndpointEffects, EndpointDoctor],

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type McpEndpointPlugin, McpPlugin } from '../core/plugins/mcp-plugin.js';
+import { type McpEndpointPlugin, type McpHandlerHooks, McpPlugin, ToolExaminer } from '../core/plugins/mcp-plugin.js';
+import type { McpHandlerTarget } from '../core/calls/mcp-target.js';
 import { Offer } from '../core/plugins/offer.js';
 import { logger } from '../core/calls/operator-log.js';
 import { MCP_OPTIONS } from '../core/common/options.js';
@@ -33,9 +34,13 @@ export class EndpointDoctor {
     @Inject(Offer) private readonly offer: Offer,
   ) {}
 
-  /** Returns what observes the results of tools without a limit of their own, if the option `doctor` is on. */
-  get plugins(): McpPlugin[] {
-    return this.options.doctor ? [new DoctorPlugin((tool, result) => this.#note(tool, tokensOfResult(result)))] : [];
+  /** Observes the results of tools without a limit of their own, if the option `doctor` is on. */
+  get plugin(): McpPlugin {
+    return new DoctorPlugin(this);
+  }
+
+  get observes(): boolean {
+    return this.options.doctor;
   }
 
   /** Examines the tools of all callers, and the results that were observed. */
@@ -55,7 +60,8 @@ export class EndpointDoctor {
     void issuerFindings(auth.authorizationServers, fetch).then((found) => log([...found, ...findings]));
   }
 
-  #note(tool: string, tokens: number): void {
+  note(tool: string, result: object): void {
+    const tokens = tokensOfResult(result);
     if (tokens <= MAX_RESULT_TOKENS) return;
     const known = this.#largest.get(tool);
     if (known === undefined) logger.warn(findingLines([largeResult(tool, tokens)])[0]!);
@@ -63,25 +69,39 @@ export class EndpointDoctor {
   }
 }
 
-/** Observes how large results are: the comparison of a limit is all that a call costs. */
 class DoctorPlugin extends McpPlugin {
   readonly ring = 'limit';
 
-  constructor(private readonly note: (tool: string, result: object) => void) {
+  constructor(private readonly doctor: EndpointDoctor) {
     super();
   }
 
   attach(): McpEndpointPlugin {
-    return {
-      handler: ({ kind, key }) => {
-        if (kind !== 'tool') return undefined;
-        const insteadOf = (result: object): object => {
-          this.note(key, result);
-          return result;
-        };
-        return { bound: { maxBytes: MAX_RESULT_BYTES, insteadOf } };
-      },
+    return new ExaminedEndpoint(this.doctor);
+  }
+}
+
+/** Observes how large results are: the comparison of a limit is all that a call costs. */
+export class ExaminedEndpoint extends ToolExaminer implements McpEndpointPlugin {
+  constructor(private readonly doctor: EndpointDoctor) {
+    super();
+  }
+
+  diagnosis(): McpDiagnosis {
+    return this.doctor.diagnosis();
+  }
+
+  findings(): Promise<McpDiagnosis['findings']> {
+    return Promise.resolve(this.diagnosis().findings);
+  }
+
+  handler({ kind, key }: McpHandlerTarget): McpHandlerHooks | undefined {
+    if (kind !== 'tool' || !this.doctor.observes) return undefined;
+    const insteadOf = (result: object): object => {
+      this.doctor.note(key, result);
+      return result;
     };
+    return { bound: { maxBytes: MAX_RESULT_BYTES, insteadOf } };
   }
 }
 

@@ -1,5 +1,5 @@
 import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
-import { DiscoveryService } from '@nestjs/core';
+import { ModulesContainer } from '@nestjs/core';
 import type * as client from 'prom-client';
 import type { Gauge, Registry } from 'prom-client';
 import { Subscription } from 'rxjs';
@@ -8,6 +8,7 @@ import { McpOptionError } from '../core/common/options.js';
 import { within } from '../core/common/promises.js';
 import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
 import { ATTR, BUCKETS, LabelNames, outcomeForServer, revisionOf } from '../otel/conventions.js';
+import { hostsIn } from '../core/plugins/mcp-plugin.js';
 import { type McpCounts, McpSessionService } from '../core/sessions/mcp-session.service.js';
 import { requirePromClient } from './prom-client-package.cjs';
 
@@ -67,15 +68,14 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
 
   constructor(
     @Inject(PROMETHEUS_OPTIONS) { registry }: McpPrometheusOptions,
-    @Inject(DiscoveryService) private readonly discovery: DiscoveryService,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {
     this.#prom = loadPromClient();
     this.#registry = registry ?? this.#prom.register;
   }
 
   onModuleInit(): void {
-    const instances = this.discovery.getProviders().map(({ instance }): unknown => instance);
-    this.#services = [...new Set(instances)].filter((instance) => instance instanceof McpSessionService);
+    this.#services = hostsIn(this.modules).map((host) => host.get(McpSessionService));
     this.#registerGauges();
     this.#observe();
   }

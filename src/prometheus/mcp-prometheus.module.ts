@@ -4,7 +4,6 @@ import {
   type DynamicModule,
   Module,
 } from '@nestjs/common';
-import { DiscoveryModule } from '@nestjs/core';
 import { assertAsyncOptions } from '../core/common/async-options.js';
 import { contract, type OptionTable, resolveGroup } from '../core/common/options.js';
 import { McpMetrics, type McpPrometheusOptions, PROMETHEUS_OPTIONS } from './mcp-metrics.js';
@@ -35,7 +34,6 @@ function withMetrics(definition: DynamicModule): DynamicModule {
   };
   return {
     ...definition,
-    imports: [...(definition.imports ?? []), DiscoveryModule],
     providers: [...(definition.providers ?? []), options, McpMetrics],
   };
 }

@@ -1,9 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { ConsoleLogger, type INestApplicationContext, type LogLevel } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { McpClock } from '../core/common/clock.js';
 import {
-  MCP_OPTIONS,
   McpOptionError,
   object,
   type OptionTable,
@@ -12,11 +10,11 @@ import {
   text,
   timer,
 } from '../core/common/options.js';
-import { ENDPOINT_NAME, type EndpointName } from '../core/calls/endpoint-name.js';
 import { logger } from '../core/calls/operator-log.js';
 import { McpEndpoint } from '../core/eras/mcp-endpoint.js';
 import { EndpointShutdown } from '../core/http/endpoint-shutdown.js';
-import type { ResolvedHttpOptions } from '../core/http/http.options.js';
+import { McpRequestReader } from '../core/http/mcp-incoming.js';
+import { hostsIn, type McpEndpointHost } from '../core/plugins/mcp-plugin.js';
 import { StdioConnection, type StdioStreams } from './stdio-connection.js';
 
 /** Options of {@link serveMcpStdio}. @publicApi */
@@ -87,17 +85,18 @@ export async function serveMcpStdio(
   const resolved = resolveOptions(STDIO_TABLE, options);
   const { drainMs, input = process.stdin, output, principal, request } = resolved;
   await app.init();
-  const { endpoint, clock, limits } = endpointOf(app, resolved.endpoint);
+  const host = endpointOf(app, resolved.endpoint);
+  const { limits } = host.get(McpRequestReader);
   const [streams, restore] = output ? [streamsOf(input, output), () => {}] : takeStdout(input);
   const caller = {
     principal,
     request: () => ({ ...request, headers: { ...(request['headers'] as object | undefined) } }),
   };
-  const connection = new StdioConnection(endpoint, caller, streams, {
+  const connection = new StdioConnection(host.get(McpEndpoint), caller, streams, {
     maxLineBytes: limits.maxBodyBytes,
     maxValues: limits.maxBodyValues,
     drainMs,
-    clock,
+    clock: host.clock,
   });
   let closing = false;
   const stop = () => {
@@ -111,26 +110,12 @@ export async function serveMcpStdio(
   return { closed };
 }
 
-interface ServedEndpoint {
-  readonly endpoint: McpEndpoint;
-  readonly names: EndpointName;
-  readonly clock: McpClock;
-  readonly limits: ResolvedHttpOptions;
-}
-
 /** @throws McpOptionError */
-function endpointOf(app: INestApplicationContext, wanted: string | undefined): ServedEndpoint {
-  const modules = [...app.get(ModulesContainer, { strict: false }).values()];
-  const all = modules.flatMap(({ providers }): ServedEndpoint[] => {
-    const part = (token: unknown): unknown => providers.get(token as never)?.instance;
-    const endpoint = part(McpEndpoint);
-    if (!(endpoint instanceof McpEndpoint)) return [];
-    const [names, clock] = [part(ENDPOINT_NAME) as EndpointName, part(McpClock) as McpClock];
-    return [{ endpoint, names, clock, limits: part(MCP_OPTIONS) as ResolvedHttpOptions }];
-  });
-  const chosen = wanted === undefined ? all : all.filter(({ names }) => [names.name, names.path].includes(wanted));
+function endpointOf(app: INestApplicationContext, wanted: string | undefined): McpEndpointHost {
+  const all = hostsIn(app.get(ModulesContainer, { strict: false }));
+  const chosen = wanted === undefined ? all : all.filter(({ name, path }) => [name, path].includes(wanted));
   if (chosen.length === 1) return chosen[0]!;
-  const list = all.map(({ names }) => `"${names.name ?? names.path}"`).join(', ');
+  const list = all.map(({ name, path }) => `"${name ?? path}"`).join(', ');
   const text =
     all.length === 0
       ? 'This app has no MCP endpoint to serve over stdio. Import McpStreamableModule.forRoot() into its root module.'

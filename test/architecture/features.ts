@@ -47,7 +47,15 @@ const STILL: Readonly<Record<string, number>> = {
 
 /** The ways in: what features extend, implement or provide for the core to use, by the way that it belongs to. */
 export const WAYS_IN: Readonly<Record<string, readonly string[]>> = {
-  plugin: ['McpPlugin', 'McpEndpointPlugin', 'McpCallHooks', 'McpRunHooks', 'McpTopic', 'McpInstrumentation'],
+  plugin: [
+    'McpPlugin',
+    'McpEndpointPlugin',
+    'McpCallHooks',
+    'McpRunHooks',
+    'McpTopic',
+    'McpInstrumentation',
+    'ToolExaminer',
+  ],
   client: ['CallingClient', 'DivertedClient'],
   dispatcher: ['McpDispatcher'],
   source: ['HandlerSource'],

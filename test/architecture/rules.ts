@@ -113,14 +113,14 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
     rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'state', 'handlers', 'questions'],
     contracts: false,
   },
-  stdio: { rooms: ['common', 'protocol', 'calls', 'sessions', 'eras', 'http'], contracts: false },
+  stdio: { rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'eras', 'http'], contracts: false },
   standalone: {
     rooms: ['common', 'protocol', 'calls', 'nodes', 'log', 'sessions', 'server', 'eras', 'http'],
     contracts: false,
   },
   client: { rooms: ['common', 'protocol', 'calls'], contracts: false },
   audit: { rooms: ['common', 'protocol', 'calls', 'plugins', 'otel'], contracts: false },
-  prometheus: { rooms: ['common', 'protocol', 'calls', 'sessions', 'otel'], contracts: false },
+  prometheus: { rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'otel'], contracts: false },
   // What is written without the module: it loads neither that nor the SDK.
   decorators: { rooms: ['common', 'protocol', 'calls', 'handlers', 'catalogue'], contracts: false },
   otel: { rooms: ['common', 'protocol', 'calls'], contracts: false },
@@ -128,8 +128,11 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   tasks: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers', 'methods'], contracts: false },
   // Another extension: its handlers are entries of the table, their files resources of a template.
   skills: { rooms: ['common', 'protocol', 'calls', 'sessions', 'handlers', 'methods'], contracts: false },
-  // The testing kit sees an app as apps see the library: through the module and its services. It follows tasks as our client does.
-  testing: { rooms: ['common', 'protocol', 'doctor', 'client', 'stores', ROOT], contracts: true },
+  // The testing kit finds endpoints by their host, counts what they hold, and follows tasks as our client does.
+  testing: {
+    rooms: ['common', 'protocol', 'plugins', 'methods', 'eras', 'http', 'doctor', 'client', 'stores', ROOT],
+    contracts: true,
+  },
   auth: { rooms: ['common', 'protocol', 'calls', 'handlers', 'http', 'catalogue'], contracts: false },
 };
 

@@ -3,8 +3,9 @@ import type { INestApplication } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import { McpSessionService, McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
+import { McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { McpClock } from 'nestjs-mcp-streamable/stores';
+import { expectNothingLeft } from 'nestjs-mcp-streamable/testing';
 import serverless, { type Handler } from 'serverless-http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { handler as lambda } from '../../examples/snippets/serverless.js';
@@ -115,9 +116,7 @@ describe.each(ADAPTERS)('behind serverless-http, on %s', (adapter: Adapter) => {
     return async (sent) => (await handle(eventOf(sent), {})) as Answer;
   };
   afterEach(async () => {
-    const counts = await app.get(McpSessionService, { strict: false }).counts();
-    expect(Object.values(counts).every((count) => count === 0)).toBe(true);
-    expect(app.get(McpStreamableModule, { strict: false }).openResponses).toBe(0);
+    await expectNothingLeft(app);
     await app.close();
     log.release();
     expect(clock.pending).toBe(0);

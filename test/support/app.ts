@@ -184,7 +184,7 @@ export class TestApp {
 
   /** Open responses that are streams. */
   get openResponses(): number {
-    return sum(this.nodes.flatMap(({ app }) => endpointsOf(app).map(({ module }) => module.openResponses)));
+    return sum(this.nodes.flatMap(({ app }) => endpointsOf(app).map((each) => each.get(McpResponder).open)));
   }
 
   /** Open responses that wait for their client to read. */
@@ -234,7 +234,7 @@ export class TestApp {
 
   /** Ends what is there, and expects that nothing at all is left of it. */
   async expectNothingLeft(): Promise<void> {
-    for (const { service } of endpointsOf(this.app)) await service.terminateAll();
+    for (const endpoint of endpointsOf(this.app)) await endpoint.get(McpSessionService).terminateAll();
     await this.settled(NOTHING);
   }
 

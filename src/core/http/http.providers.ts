@@ -5,15 +5,18 @@ import { logger } from '../calls/operator-log.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import type { ResolvedProtocolOptions } from '../eras/protocol.options.js';
 import { EndpointCachePolicy } from '../methods/cache-hints.js';
+import { RequestContexts } from '../handlers/invocation/request-contexts.js';
 import { SessionRuntime } from '../sessions/running/session-runtime.js';
 import type { ResolvedSessionOptions } from '../sessions/session.options.js';
 import {
+  type AroundRoute,
   EDGE_POLICY,
   type EdgePolicy,
   hostOriginPolicy,
   SESSION_METHODS,
   STATELESS_METHODS,
 } from './edge/edge-policy.js';
+import { ENDPOINT_KEY, type EndpointKey } from './edge/endpoint-route.js';
 import { HttpEdge } from './edge/http-edge.js';
 import type { ResolvedHttpOptions } from './http.options.js';
 import { McpExceptionFilter } from './mcp-exception.filter.js';
@@ -30,9 +33,21 @@ export const httpProviders: Provider[] = [
   CardRoutes,
   {
     provide: HttpEdge,
-    useFactory: (clock: McpClock, refusals: RefusalLog) =>
-      new HttpEdge(clock, (request, refusal) => refusals.note(request, refusal)),
-    inject: [McpClock, RefusalLog],
+    useFactory: (
+      key: EndpointKey,
+      policy: EdgePolicy,
+      contexts: RequestContexts,
+      unserved: UnservedRequests,
+      clock: McpClock,
+      refusals: RefusalLog,
+    ) => {
+      const around: AroundRoute = {
+        begins: (request) => contexts.open(request),
+        ended: (request, response) => unserved.ended(request, response),
+      };
+      return new HttpEdge(key, policy, around, clock, (request, refusal) => refusals.note(request, refusal));
+    },
+    inject: [ENDPOINT_KEY, EDGE_POLICY, RequestContexts, UnservedRequests, McpClock, RefusalLog],
   },
   {
     provide: McpRequestReader,

@@ -97,6 +97,11 @@ export class McpRequestReader {
     private readonly held?: HeldBytes,
   ) {}
 
+  /** What one message may hold, over any transport. */
+  get limits(): Pick<ResolvedHttpOptions, 'maxBodyBytes' | 'maxBodyValues'> {
+    return this.options;
+  }
+
   /** Fails bodies that have not arrived, when the server stops. */
   close(): void {
     this.#closed = true;

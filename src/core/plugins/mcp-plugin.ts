@@ -106,8 +106,26 @@ export abstract class McpEndpointHost {
 
 /** The handlers of the app at an endpoint, without those of sources. @internal */
 export interface EndpointHandlersView {
-  get(kind: ListedKind | 'skill', key: string): McpHandlerTarget | undefined;
-  all(kind: ListedKind | 'skill'): Iterable<McpHandlerTarget>;
+  get(kind: ListedKind, key: string): ListedHandler | undefined;
+  all(kind: ListedKind): Iterable<ListedHandler>;
+}
+
+/** A handler as lists show it, and who may call it. @internal */
+export interface ListedHandler extends McpHandlerTarget {
+  readonly kind: ListedKind;
+  /** Lists show this part. */
+  readonly wire: ShownHandler;
+  /** Lists show this part to clients that take no other structured content than objects (D18); absent: the same. */
+  readonly legacyWire?: ShownHandler | undefined;
+  /** Names the guards of the handler. */
+  guards(): readonly string[];
+  /** The scopes that a token needs. */
+  scopes(): readonly string[];
+}
+
+interface ShownHandler {
+  readonly title?: string | undefined;
+  readonly description?: string | undefined;
 }
 
 /** The nodes that serve an endpoint. @internal */
@@ -133,6 +151,12 @@ export interface EndpointExtension<Method = unknown> {
   /** Whether clients must declare it, too, before they call its methods. @default true */
   readonly mutual?: boolean;
   readonly methods: Readonly<Record<string, Method>>;
+}
+
+/** Examines the tools of an endpoint. What a plugin returns from `attach()` extends it, and is found by `host.find()`. @internal */
+export abstract class ToolExaminer {
+  /** Returns what clients and models have difficulties with, the worst first. `tool` is its name; `undefined`: the endpoint. */
+  abstract findings(): Promise<readonly { readonly tool: string | undefined }[]>;
 }
 
 /** Returns the endpoints of an app, in the order of their imports. @param modules of the app: `app.get(ModulesContainer)` */

@@ -7,11 +7,12 @@ import {
   type McpFinding,
   worstFirst,
 } from '../../doctor/diagnosis.js';
+import { ExaminedEndpoint } from '../../doctor/endpoint-doctor.js';
 import { findingLines } from '../../doctor/finding-lines.js';
 import { issuerFindings } from '../../doctor/oauth-metadata.js';
 import { parseAuthChallenge } from '../../client/auth-challenge.js';
 import { isObject } from '../../core/protocol/json-rpc.js';
-import { moduleAt } from './endpoints.js';
+import { endpointAt, pathsOf } from './endpoints.js';
 import { createAppFetch, createMcpTestClient } from './mcp-test-client.js';
 
 /** Chooses what {@link diagnose} examines. @publicApi */
@@ -43,9 +44,12 @@ export async function diagnose(
   { endpoint, fetch: request }: McpDiagnoseOptions = {},
 ): Promise<McpDiagnosis> {
   const appFetch = await createAppFetch(app);
-  const module = moduleAt(app, endpoint);
-  const path = endpoint ?? module.paths[0]!;
-  const diagnosis = module.handlers ? module.diagnosis() : diagnoseTools(await listedTools(app, path));
+  const host = endpointAt(app, endpoint);
+  const path = endpoint ?? pathsOf(host)[0]!;
+  const diagnosis =
+    host.offer.serves === 'handlers'
+      ? host.find(ExaminedEndpoint)!.diagnosis()
+      : diagnoseTools(await listedTools(app, path));
   const metadata = await metadataOf(appFetch, path);
   if (metadata === undefined) return diagnosis;
   const found = 'fault' in metadata ? [metadata.fault] : request ? await issuerFindings(metadata.issuers, request) : [];

@@ -1,51 +1,31 @@
-import type { INestApplication, InjectionToken } from '@nestjs/common';
+import type { INestApplication } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { McpSessionService, McpStreamableModule } from '../../index.js';
-import { McpClock, McpStateStore } from '../../stores/index.js';
-
-/** One endpoint of an app, with what belongs to it alone. */
-export interface AppEndpoint {
-  readonly module: McpStreamableModule;
-  readonly service: McpSessionService;
-  readonly states: McpStateStore;
-  readonly clock: McpClock;
-}
+import { HttpEdge } from '../../core/http/edge/http-edge.js';
+import { hostsIn, type McpEndpointHost } from '../../core/plugins/mcp-plugin.js';
 
 /** Returns all endpoints of an app, whatever their names are. @throws TypeError when there is none */
-export function endpointsOf(app: INestApplication): [AppEndpoint, ...AppEndpoint[]] {
+export function endpointsOf(app: INestApplication): [McpEndpointHost, ...McpEndpointHost[]] {
   const [first, ...others] = endpointsIn(app);
   if (first) return [first, ...others];
   throw new TypeError('This app has no MCP endpoint. Import McpStreamableModule.forRoot() into the module under test.');
 }
 
 /** Returns the endpoints of an app that may have none. */
-export function endpointsIn(app: INestApplication): AppEndpoint[] {
-  const modules = [...app.get(ModulesContainer, { strict: false }).values()];
-  return modules.flatMap(({ instance, providers }) => {
-    if (!(instance instanceof McpStreamableModule)) return [];
-    const part = <T>(token: InjectionToken<T>): T => providers.get(token)!.instance as T;
-    return [
-      {
-        module: instance,
-        service: part(McpSessionService),
-        states: part<McpStateStore>(McpStateStore),
-        clock: part<McpClock>(McpClock),
-      },
-    ];
-  });
+export function endpointsIn(app: INestApplication): readonly McpEndpointHost[] {
+  return hostsIn(app.get(ModulesContainer, { strict: false }));
 }
 
 /**
- * Returns the module of an endpoint.
+ * Returns an endpoint.
  *
  * @param path of the endpoint; `undefined`: that of the app's only one
  * @throws TypeError for a path at which the app has none, and in an app that has several without a path
  */
-export function moduleAt(app: INestApplication, path = pathOf(app)): McpStreamableModule {
+export function endpointAt(app: INestApplication, path = pathOf(app)): McpEndpointHost {
   const endpoints = endpointsOf(app);
-  const found = endpoints.find(({ module }) => module.paths.includes(path));
-  if (found) return found.module;
-  const paths = endpoints.flatMap(({ module }) => module.paths).join(', ');
+  const found = endpoints.find((endpoint) => pathsOf(endpoint).includes(path));
+  if (found) return found;
+  const paths = endpoints.flatMap(pathsOf).join(', ');
   throw new TypeError(`This app serves no MCP at ${path}, but at ${paths}. Choose one of these as "endpoint".`);
 }
 
@@ -55,9 +35,13 @@ export function moduleAt(app: INestApplication, path = pathOf(app)): McpStreamab
  * @throws TypeError in an app that has several of them
  */
 export function pathOf(app: INestApplication): string {
-  const endpoints = endpointsOf(app);
-  const paths = endpoints.flatMap(({ module }) => module.paths);
+  const paths = endpointsOf(app).flatMap(pathsOf);
   if (paths.length === 1) return paths[0]!;
   const text = `This app serves MCP at ${paths.join(', ') || 'no path that can be found'}. Choose the path that the client uses: createMcpTestClient(app, { endpoint: '${paths[0] ?? '/mcp'}' }).`;
   throw new TypeError(text);
+}
+
+/** Returns the paths of an endpoint in the app's router. */
+export function pathsOf(endpoint: McpEndpointHost): string[] {
+  return endpoint.get(HttpEdge).paths();
 }

@@ -1,8 +1,13 @@
 import { AssertionError } from 'node:assert';
 import type { INestApplication } from '@nestjs/common';
-import type { McpCounts } from '../../index.js';
-import { InMemoryStateStore } from '../../stores/index.js';
-import { type AppEndpoint, endpointsOf } from './endpoints.js';
+import { McpEndpoint } from '../../core/eras/mcp-endpoint.js';
+import { McpResponder } from '../../core/http/responder.js';
+import { EndpointExtensions } from '../../core/methods/extensions.js';
+import type { McpEndpointHost } from '../../core/plugins/mcp-plugin.js';
+import { PluginHost } from '../../core/plugins/plugin-host.js';
+import { type McpCounts, McpSessionService } from '../../index.js';
+import { InMemoryStateStore, McpStateStore } from '../../stores/index.js';
+import { endpointsOf } from './endpoints.js';
 
 /** Counts everything that the endpoints of an app hold. @publicApi */
 export interface McpLeftovers extends McpCounts {
@@ -51,7 +56,7 @@ export async function expectNothingLeft(
 }
 
 /** Returns the sums over endpoints, also those of several apps. */
-export async function leftIn(endpoints: readonly AppEndpoint[]): Promise<McpLeftovers> {
+export async function leftIn(endpoints: readonly McpEndpointHost[]): Promise<McpLeftovers> {
   const counts = await Promise.all(endpoints.map(countsOf));
   const names = Object.keys(counts[0]!) as (keyof McpLeftovers)[];
   const sum = (name: keyof McpLeftovers): number => counts.reduce((total, each) => total + each[name], 0);
@@ -59,10 +64,11 @@ export async function leftIn(endpoints: readonly AppEndpoint[]): Promise<McpLeft
   return { ...total, timers: timersOf(endpoints) };
 }
 
-async function countsOf({ module, service, states }: AppEndpoint): Promise<McpLeftovers> {
+async function countsOf(endpoint: McpEndpointHost): Promise<McpLeftovers> {
+  const states: McpStateStore = endpoint.get(McpStateStore);
   return {
-    ...(await service.counts()),
-    openResponses: module.openResponses,
+    ...(await endpoint.get(McpSessionService).counts()),
+    openResponses: endpoint.get(McpResponder).open,
     states: states instanceof InMemoryStateStore ? states.stateCount : 0,
     timers: 0,
   };
@@ -72,14 +78,19 @@ async function countsOf({ module, service, states }: AppEndpoint): Promise<McpLe
  * Counts all timers of clocks that count them, without those that look for expired sessions: one for each endpoint that
  * is open.
  */
-export function timersOf(endpoints: readonly AppEndpoint[]): number {
+export function timersOf(endpoints: readonly McpEndpointHost[]): number {
   const clocks = new Set(endpoints.map(({ clock }) => clock as { readonly pending?: unknown }));
   const pending = [...clocks].flatMap(({ pending: count }) => (typeof count === 'number' ? [count] : []));
   const sweepers = endpoints.filter(
-    ({ clock, service }) =>
-      typeof (clock as { pending?: unknown }).pending === 'number' && !service['sessions'].closing,
+    (endpoint) =>
+      typeof (endpoint.clock as { pending?: unknown }).pending === 'number' &&
+      endpoint.get(McpEndpoint).state !== 'stopped',
   );
   // Such as that which looks for changed skills.
-  const standing = endpoints.reduce((total, { module }) => total + module.standingTimers, 0);
+  const standing = endpoints.reduce((total, endpoint) => total + standingOf(endpoint), 0);
   return pending.reduce((total, count) => total + count, 0) - sweepers.length - standing;
+}
+
+function standingOf(endpoint: McpEndpointHost): number {
+  return endpoint.get(PluginHost).standingTimers + endpoint.get(EndpointExtensions).standingTimers;
 }

@@ -3,6 +3,7 @@ import type { INestApplication } from '@nestjs/common';
 import type { McpAnswer, McpLogLevel, McpQuestion } from '../../index.js';
 import { POLLED_META_KEY, McpTaskTransport } from '../../client/task-transport.js';
 import type { McpClock } from '../../core/common/clock.js';
+import { McpEndpoint } from '../../core/eras/mcp-endpoint.js';
 import { type McpEra, LOG_LEVEL_META_KEY } from '../../core/protocol/era.js';
 import { MODERN_REVISIONS } from '../../core/protocol/revisions.js';
 import { McpAppAgent, type McpAppFetch, fetchOver } from './app-agent.js';
@@ -131,7 +132,7 @@ export async function createAppFetch(app: INestApplication): Promise<McpAppFetch
 /** Connects to an app that closes without waiting for calls which the test has left behind. */
 async function agentOf(app: INestApplication): Promise<McpAppAgent> {
   const agent = await McpAppAgent.of(app);
-  for (const { module } of endpointsIn(app)) module.endCallsAtOnce();
+  for (const endpoint of endpointsIn(app)) endpoint.get(McpEndpoint).endCallsAtOnce();
   return agent;
 }
 

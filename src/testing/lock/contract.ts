@@ -1,5 +1,5 @@
 import type { INestApplication } from '@nestjs/common';
-import { moduleAt } from '../kit/endpoints.js';
+import { endpointAt } from '../kit/endpoints.js';
 import { createMcpTestClient, type McpTestClient, type McpTestClientOptions } from '../kit/mcp-test-client.js';
 import { refusalOf } from '../kit/refusals.js';
 import { canonical, jsonOf } from './canonical.js';
@@ -91,7 +91,7 @@ async function viewOf(
     // An endpoint that demands a token shows nothing to anonymous callers.
     if (options.token === undefined && (await isRefused(connected))) return [];
     // It names the paths of the app, if the endpoint is none of them.
-    moduleAt(app, options.endpoint ?? endpoint);
+    endpointAt(app, options.endpoint ?? endpoint);
     const text = `The lists of the role "${role}" could not be read: ${(cause as Error).message}`;
     throw new Error(text, { cause });
   }
@@ -110,7 +110,8 @@ async function listsOf(
   endpoint: string | undefined,
 ): Promise<[Kind, Listed][]> {
   const { tools, prompts, resources } = mcp.client.getServerCapabilities() ?? {};
-  const table = moduleAt(app, endpoint).handlers;
+  const { offer, handlers } = endpointAt(app, endpoint);
+  const table = offer.serves === 'handlers' ? handlers : undefined;
   const lists: Record<Kind, readonly object[]> = {
     tools: tools ? await mcp.list.tools() : [],
     prompts: prompts ? await mcp.list.prompts() : [],
@@ -125,7 +126,7 @@ async function listsOf(
       if (table && !entry) return [];
       const scopes = entry?.scopes() ?? [];
       // A client of 2025 reads a wrapped schema (D18); the contract is the same for all.
-      const wrapped = entry?.kind === 'tool' && entry.legacyWire && { outputSchema: entry.wire.outputSchema };
+      const wrapped = entry?.legacyWire && { outputSchema: entry.outputSchema };
       return [[key as string, canonical({ ...rest, ...wrapped, ...(scopes.length > 0 && { scopes }) }) as Entry]];
     });
     return [kind, new Map(listed)];

@@ -31,12 +31,7 @@ describe('an app without a known adapter', () => {
   it('an app without a known adapter installs nothing on other adapters', () => {
     const adapter = { getType: () => 'koa' } as never;
 
-    expect(() =>
-      new HttpEdge().install(
-        adapter,
-        Symbol(),
-        hostOriginPolicy({}, () => undefined),
-      ),
-    ).toThrow(/koa/);
+    const policy = hostOriginPolicy({}, () => undefined);
+    expect(() => new HttpEdge(Symbol(), policy).install(adapter)).toThrow(/koa/);
   });
 });

@@ -18,12 +18,19 @@ import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js
  * hides the media type of the rest from the app's parsers until they are past.
  */
 
-/** Applies the policy of an endpoint to the routes in the app's router. @internal */
+/**
+ * Applies the policy of one endpoint to its routes in the app's router, and stands around what Nest runs for their requests.
+ *
+ * @internal
+ */
 export class HttpEdge {
   /** Returns the paths of the endpoint in the app's router; none before its routes are declared. */
   paths: () => string[] = () => [];
 
   constructor(
+    private readonly endpoint: EndpointKey,
+    private readonly policy: EdgePolicy,
+    private readonly around?: AroundRoute,
     private readonly clock: McpClock = systemClock,
     private readonly onRefused?: (request: IncomingMessage, refusal: McpError) => void,
   ) {}
@@ -36,14 +43,20 @@ export class HttpEdge {
    *
    * @throws McpOptionError for an adapter other than Express' and Fastify's
    */
-  install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy, around?: AroundRoute): void {
+  install(adapter: HttpServer): void {
+    const { endpoint, policy } = this;
     const decide: EdgeDecision = (request, response) => {
       const refusal = refusalOf(request, policy);
       if (refusal) void this.refuse(request, response, refusal);
       else markAdmitted(request, endpoint);
       return refusal === undefined;
     };
-    this.paths = EDGES[typeOf(adapter)].install(adapter, endpoint, decide, around);
+    this.paths = EDGES[typeOf(adapter)].install(adapter, endpoint, decide, this.around);
+  }
+
+  /** Returns why the endpoint refuses the Host or the Origin of a request; `undefined` if it does not (E1). */
+  hostRefusalOf(request: IncomingMessage): McpError | undefined {
+    return this.policy.admit(request);
   }
 
   /**
