@@ -11,7 +11,7 @@ import { CallObserver } from '../core/calls/call-observer.js';
 import { InMemorySessionStore } from '../core/sessions/store/in-memory-session-store.js';
 import { McpSession } from '../core/sessions/running/mcp-session.js';
 import type { McpSessionEvent } from '../core/sessions/session-events.js';
-import { SessionRuntime } from '../core/sessions/running/session-runtime.js';
+import { SessionRuntime } from '../core/sessions/session-runtime.js';
 import { SESSION_TABLE } from '../core/sessions/session.options.js';
 import type { McpSessionRecord } from '../core/sessions/store/session-store.js';
 import { InMemoryEventStore } from '../core/log/in-memory-event-store.js';

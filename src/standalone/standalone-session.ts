@@ -13,7 +13,7 @@ import { InMemorySessionStore } from '../core/sessions/store/in-memory-session-s
 import { loadSdk } from '../core/protocol/spec.js';
 import { McpSession } from '../core/sessions/running/mcp-session.js';
 import type { McpSessionEvent } from '../core/sessions/session-events.js';
-import { SessionRuntime } from '../core/sessions/running/session-runtime.js';
+import { SessionRuntime } from '../core/sessions/session-runtime.js';
 import { type McpSessionOptions, SESSION_TABLE } from '../core/sessions/session.options.js';
 
 /** A response that a newer one has replaced ends after this many milliseconds (G7). */

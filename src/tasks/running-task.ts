@@ -5,8 +5,8 @@ import type { McpClock, ClockTimer } from '../core/common/clock.js';
 import { deferred, type Deferred, within } from '../core/common/promises.js';
 import { Retry } from '../core/common/retry.js';
 import { endOf } from '../core/calls/call-observer.js';
-import type { DivertedClient } from '../core/calls/diverted-calls.js';
 import type {
+  DivertedClient,
   ClientIdentity,
   HandlerQuestion,
   McpCall,

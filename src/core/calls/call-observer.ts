@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
-import type { CallPlugins } from './call-plugins.js';
+import type { CallHooks } from './call-plugins.js';
 import { infoOf } from './call-info.js';
 import type { McpCall, McpSessionInfo } from './mcp-call.js';
 import type {
@@ -14,6 +14,13 @@ import type {
 import { McpServerRequestError } from './server-request.error.js';
 import { REQUEST_TIMEOUT } from '../protocol/errors.js';
 import type { JsonRpcRequest } from '../protocol/json-rpc.js';
+
+/** The plugins of an endpoint that act on calls. @internal */
+export interface CallPlugins {
+  /** Whether there are any: without, a call pays one branch. */
+  readonly active: boolean;
+  hooksOf(call: McpCall): CallHooks;
+}
 
 /** Notifies observers of calls. Without an observer it costs one branch. */
 @Injectable()

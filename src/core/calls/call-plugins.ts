@@ -1,5 +1,5 @@
-import type { McpCall, OutboundMessage } from './mcp-call.js';
 import type { McpCallEnd } from './mcp-instrumentation.js';
+import type { OutboundMessage } from './reply.js';
 
 /** `answered`: the outcome for the client is certain; `ended`: nothing runs for the caller any more. @internal */
 export type CallPhase = 'answered' | 'ended';
@@ -14,11 +14,4 @@ export interface CallHooks {
   asked(question: OutboundMessage, answer: Promise<unknown>): void;
   /** Tells of phases of the end, each once, outside of the async context of the call. */
   over(end: McpCallEnd, phases: readonly CallPhase[]): void;
-}
-
-/** The plugins of an endpoint that act on calls. @internal */
-export interface CallPlugins {
-  /** Whether there are any: without, a call pays one branch. */
-  readonly active: boolean;
-  hooksOf(call: McpCall): CallHooks;
 }

@@ -8,11 +8,13 @@ import type { RequestHeaders } from '../protocol/headers.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../protocol/json-rpc.js';
 import { withCanonicalUri } from '../protocol/uris.js';
 import type { CallHooks } from './call-plugins.js';
-import type { McpExchange } from './reply.js';
+import type { McpExchange, OutboundMessage } from './reply.js';
+
 import type { McpCallEnd, McpCallInfo } from './mcp-instrumentation.js';
 import type { McpTarget } from './mcp-target.js';
-import type { DivertedClient } from './diverted-calls.js';
 import type { TaskPort } from './mcp-task.js';
+
+export type { OutboundMessage } from './reply.js';
 
 /*
  * # One message of a client while it is served
@@ -68,12 +70,6 @@ export function authOf(request: unknown): AuthInfo | undefined {
   const { auth, raw } = (request ?? {}) as { auth?: Partial<AuthInfo>; raw?: { auth?: Partial<AuthInfo> } };
   const left = auth ?? raw?.auth;
   return typeof left?.token === 'string' ? (left as AuthInfo) : undefined;
-}
-
-/** A notification or request of the server, before it has an envelope. */
-export interface OutboundMessage {
-  readonly method: string;
-  readonly params?: Record<string, unknown>;
 }
 
 /** A question of a handler. @internal */
@@ -155,6 +151,36 @@ export interface CallingClient {
   succeeded?(call: McpCall, result: object): Promise<void> | undefined;
   /** Called when a call has ended, answered or cancelled. */
   ended?(call: McpCall): void;
+}
+
+/**
+ * A client that a plugin puts in the place of the one that has called, such as a task. It has what the handler sends from then on,
+ * and decides how long the handler runs for it.
+ *
+ * @internal
+ */
+export interface DivertedClient extends CallingClient {
+  /** Names it for its client; it may be a secret. */
+  readonly id: string;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  /** The client that has called gets this as its result. */
+  readonly handle: object;
+  /**
+   * Resolves when nothing runs for it any more. With the outcome `cancelled` the signal of the call aborts, with `error` as its reason.
+   */
+  readonly end: Promise<McpCallEnd>;
+  /** Whether the handler waits for an answer. */
+  readonly asks: boolean;
+  /** Gets questions of handlers alone. */
+  request(question: OutboundMessage, options: OutboundOptions, call: McpCall, asked: HandlerQuestion): Promise<unknown>;
+  /**
+   * Called by operators, and when the call ends before its client has got the handle.
+   *
+   * @returns whether it had not ended
+   * @throws (rejects) McpError UNAVAILABLE
+   */
+  cancel(): Promise<boolean>;
 }
 
 /**

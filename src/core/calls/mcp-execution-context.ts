@@ -1,8 +1,8 @@
 import type { ArgumentsHost, ExecutionContext } from '@nestjs/common';
 import type { McpContext } from './mcp-context.js';
+import type { McpHandlerKind } from './mcp-target.js';
 
-/** Kinds of handlers; a `method` belongs to an extension. @internal */
-export type McpHandlerKind = 'tool' | 'resource' | 'template' | 'prompt' | 'method';
+export type { McpHandlerKind } from './mcp-target.js';
 
 /**
  * The response that enhancers of a handler get has this property. An argument of its own would be a fourth one: `GqlExecutionContext`

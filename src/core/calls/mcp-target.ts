@@ -1,4 +1,5 @@
-import type { McpHandlerKind } from './mcp-execution-context.js';
+/** Kinds of handlers; a `method` belongs to an extension. @internal */
+export type McpHandlerKind = 'tool' | 'resource' | 'template' | 'prompt' | 'method';
 
 /**
  * What a call is for: found once, when the call is served, and kept on it. A call of what does not exist has none.

@@ -53,6 +53,12 @@ export interface StreamFlow {
   readonly resumed$: Observable<void>;
 }
 
+/** A notification or request of the server, before it has an envelope. */
+export interface OutboundMessage {
+  readonly method: string;
+  readonly params?: Record<string, unknown>;
+}
+
 /** Decides the reply to one POST. @internal */
 export interface PendingReply {
   /** Resolves when it is clear how to answer. Rejects with an `McpError`. */

@@ -1,5 +1,5 @@
 import type { Provider } from '@nestjs/common';
-import { BareRequests } from './bare-requests.js';
+import { BareRequests } from './modern/bare-requests.js';
 import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
 import { SessionlessEndpoint } from './legacy/sessionless-endpoint.js';
 import { McpEndpoint } from './mcp-endpoint.js';

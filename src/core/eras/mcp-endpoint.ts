@@ -6,7 +6,7 @@ import { ACCEPTED, type McpReply, type PendingReply } from '../calls/reply.js';
 import type { Calls } from '../calls/calls.js';
 import type { KnownSession } from '../sessions/running/live-sessions.js';
 import { PluginHost } from '../plugins/plugin-host.js';
-import { SessionRuntime } from '../sessions/running/session-runtime.js';
+import { SessionRuntime } from '../sessions/session-runtime.js';
 import type { ResolvedSessionOptions } from '../sessions/session.options.js';
 import { excerpt, McpError, shutdownRefusal } from '../protocol/errors.js';
 import { beginsCall } from '../protocol/extensions.js';

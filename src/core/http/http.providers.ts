@@ -6,7 +6,7 @@ import { MCP_OPTIONS } from '../common/options.js';
 import type { ResolvedProtocolOptions } from '../eras/protocol.options.js';
 import { EndpointCachePolicy } from '../methods/cache-hints.js';
 import { RequestContexts } from '../handlers/invocation/request-contexts.js';
-import { SessionRuntime } from '../sessions/running/session-runtime.js';
+import { SessionRuntime } from '../sessions/session-runtime.js';
 import type { ResolvedSessionOptions } from '../sessions/session.options.js';
 import {
   type AroundRoute,

@@ -19,7 +19,7 @@ import {
 } from '../protocol/json-rpc.js';
 import { addressOf } from '../protocol/local-caller.js';
 import { isModernRevision } from '../protocol/revisions.js';
-import { discardBody, type InterruptBody, readBody } from './body-reader.js';
+import { discardBody, type InterruptBody, readBody } from './edge/body-reader.js';
 import type { ResolvedHttpOptions } from './http.options.js';
 import { hasGone } from './responder.js';
 import { kindOf, principalText, UnknownPrincipalError, userOf } from './principal.js';

@@ -1,5 +1,5 @@
 import type { Implementation } from '@modelcontextprotocol/server';
-import { isLogLevel } from '../protocol/notifications.js';
+import { isLogLevel } from '../protocol/log-levels.js';
 import { arePlainCapabilities, isPlainInfo } from '../protocol/era.js';
 import { MODERN_REVISIONS } from '../protocol/revisions.js';
 import { type CachePolicy, discoveryHints } from './cache-hints.js';

@@ -22,7 +22,7 @@ import type { McpExchange } from '../calls/reply.js';
 import type { McpAnswer, McpQuestion } from '../calls/mcp-questions.js';
 import { logError } from '../calls/operator-log.js';
 import { McpServerRequestError } from '../calls/server-request.error.js';
-import { SessionRuntime } from '../sessions/running/session-runtime.js';
+import { SessionRuntime } from '../sessions/session-runtime.js';
 import { shutdownRefusal } from '../protocol/errors.js';
 import { type JsonRpcRequest, type RequestId, tooManyValues } from '../protocol/json-rpc.js';
 import { LATEST_LEGACY_REVISION } from '../protocol/revisions.js';

@@ -13,7 +13,7 @@ import { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { type ResolvedRequestStateOptions, secretsFor } from '../questions/request-state.options.js';
 import { RequestStates } from '../questions/request-state.js';
-import { SessionRuntime } from '../sessions/running/session-runtime.js';
+import { SessionRuntime } from '../sessions/session-runtime.js';
 import { McpSessionStore } from '../sessions/store/session-store.js';
 import type { ResolvedSessionOptions } from '../sessions/session.options.js';
 import { McpStateStore } from '../questions/state/state-store.js';

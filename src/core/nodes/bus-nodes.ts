@@ -1,8 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ignoreElements, map, type Observable } from 'rxjs';
 import { toStored } from '../common/formats.js';
-import type { InboxOwner, OtherNodes, SessionInbox } from '../sessions/other-nodes.js';
-import type { SessionRuntime } from '../sessions/running/session-runtime.js';
+import type { InboxOwner, InboxRuntime, OtherNodes, SessionInbox } from '../sessions/other-nodes.js';
 import type { McpSessionEndReason } from '../sessions/session-events.js';
 import type { McpSessionPatch } from '../sessions/store/session-store.js';
 import { isShared, type McpReaderRef } from '../log/event-store.js';
@@ -62,7 +61,7 @@ export class BusNodes implements OtherNodes {
     await this.bus.flushed?.();
   }
 
-  inboxOf(session: InboxOwner, runtime: SessionRuntime): SessionInbox {
+  inboxOf(session: InboxOwner, runtime: InboxRuntime): SessionInbox {
     if (!isShared(runtime.store)) return NO_INBOX;
     const announce = (to: string): void =>
       this.#send(to, { type: 'inbox', session: session.sessionId, node: this.nodeId });

@@ -7,7 +7,7 @@ import { isShared, type McpReaderRef, type McpUnfinishedStream } from '../log/ev
 import { PluginHost } from '../plugins/plugin-host.js';
 import { errorResponse, REQUEST_FAILED } from '../protocol/errors.js';
 import { LiveSessions } from '../sessions/running/live-sessions.js';
-import { SessionRuntime } from '../sessions/running/session-runtime.js';
+import { SessionRuntime } from '../sessions/session-runtime.js';
 
 const NODE_DIED =
   'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.';

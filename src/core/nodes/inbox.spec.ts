@@ -13,7 +13,7 @@ import type { JsonRpcMessage } from '../protocol/json-rpc.js';
 import { addressee, Inbox } from './inbox.js';
 import type { McpSessionEvent } from '../sessions/session-events.js';
 import { InMemorySessionStore } from '../sessions/store/in-memory-session-store.js';
-import { SessionRuntime } from '../sessions/running/session-runtime.js';
+import { SessionRuntime } from '../sessions/session-runtime.js';
 import { resolveOptions } from '../common/options.js';
 import { SESSION_TABLE } from '../sessions/session.options.js';
 

@@ -7,8 +7,7 @@ import { McpError } from '../protocol/errors.js';
 import { isResponse, type JsonRpcMessage } from '../protocol/json-rpc.js';
 import { issuerElsewhere } from '../sessions/streams/outbound-requests.js';
 import { SESSION_OVER } from '../sessions/session.errors.js';
-import type { SessionRuntime } from '../sessions/running/session-runtime.js';
-import type { FromClient, InboxOwner, SessionInbox } from '../sessions/other-nodes.js';
+import type { FromClient, InboxOwner, InboxRuntime, SessionInbox } from '../sessions/other-nodes.js';
 import { ALL_NODES } from './node-messages.js';
 
 /**
@@ -46,7 +45,7 @@ export class Inbox implements SessionInbox {
 
   constructor(
     private readonly session: InboxOwner,
-    private readonly runtime: SessionRuntime,
+    private readonly runtime: InboxRuntime,
     /** Notifies a node, or `*`, that there is something to read. */
     private readonly announce: (to: string) => void,
   ) {

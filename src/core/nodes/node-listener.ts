@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { McpMessageBus } from './message-bus.js';
 import { nodeMessage, type NodeMessage } from './node-messages.js';
 import { LiveSessions } from '../sessions/running/live-sessions.js';
-import { SessionRuntime } from '../sessions/running/session-runtime.js';
+import { SessionRuntime } from '../sessions/session-runtime.js';
 
 /**
  * Receives the messages of other nodes about the sessions that are live here.

@@ -1,7 +1,9 @@
 import type { MaybePromise } from '../common/promises.js';
 import type { McpCall } from '../calls/mcp-call.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
-import type { ListedKind } from './mcp-plugin.js';
+
+/** Lists show handlers of these kinds. @internal */
+export type ListedKind = 'tool' | 'resource' | 'template' | 'prompt';
 
 /**
  * # Where handlers of an endpoint are from

@@ -3,8 +3,7 @@ import type { ModulesContainer } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import type { MaybePromise } from '../common/promises.js';
 import type { McpClock } from '../common/clock.js';
-import type { DivertedClient } from '../calls/diverted-calls.js';
-import type { McpCall, OutboundMessage, ResultBound } from '../calls/mcp-call.js';
+import type { DivertedClient, McpCall, OutboundMessage, ResultBound } from '../calls/mcp-call.js';
 import type { AskedQuestion } from '../calls/call-observer.js';
 import type { McpEntering } from '../calls/mcp-context.js';
 import type { McpCallEnd, McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
@@ -12,10 +11,12 @@ import type { McpQuestion } from '../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import type { McpEra } from '../protocol/era.js';
 import type { ExtensionSettings } from '../protocol/extensions.js';
-import type { HandlerSource } from './handler-source.js';
+import type { HandlerSource, ListedKind } from './handler-source.js';
 import type { ListenTopics } from './listen-topics.js';
 import type { Offer } from './offer.js';
 import type { McpRing } from './rings.js';
+
+export type { ListedKind } from './handler-source.js';
 
 /**
  * # What acts on calls
@@ -166,9 +167,6 @@ export function hostsIn(modules: ModulesContainer): readonly McpEndpointHost[] {
     return host instanceof McpEndpointHost ? [host] : [];
   });
 }
-
-/** Lists show handlers of these kinds. @internal */
-export type ListedKind = 'tool' | 'resource' | 'template' | 'prompt';
 
 /** What a plugin does at one endpoint. @internal */
 export interface McpEndpointPlugin {

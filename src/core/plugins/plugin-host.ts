@@ -1,7 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { deferred, type MaybePromise } from '../common/promises.js';
 import { DivertedCalls } from '../calls/diverted-calls.js';
-import type { CallHooks, CallPlugins } from '../calls/call-plugins.js';
+import type { CallPlugins } from '../calls/call-observer.js';
+import type { CallHooks } from '../calls/call-plugins.js';
 import type { McpCall, ResultBound } from '../calls/mcp-call.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import { logError } from '../calls/operator-log.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { deferred } from '../common/promises.js';
-import { DivertedCalls, type DivertedClient } from '../calls/diverted-calls.js';
-import { type CallingClient, McpCall } from '../calls/mcp-call.js';
+import { DivertedCalls } from '../calls/diverted-calls.js';
+import { type CallingClient, type DivertedClient, McpCall } from '../calls/mcp-call.js';
 import type { McpContext } from '../calls/mcp-context.js';
 import type { McpCallEnd } from '../calls/mcp-instrumentation.js';
 import type { McpRun, McpRunHooks } from './mcp-plugin.js';

@@ -1,7 +1,7 @@
 import { deferred, isThenable, type MaybePromise, quiet } from '../common/promises.js';
-import type { DivertedCalls, DivertedClient } from '../calls/diverted-calls.js';
+import type { DivertedCalls } from '../calls/diverted-calls.js';
 import { HandlerCancelled, HandlerSkipped } from '../calls/handler-signals.js';
-import type { McpCall } from '../calls/mcp-call.js';
+import type { DivertedClient, McpCall } from '../calls/mcp-call.js';
 import type { HandlerRound, McpEntering } from '../calls/mcp-context.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';

@@ -1,6 +1,6 @@
 import type { RequestMeta } from '@modelcontextprotocol/server';
 import { type IncomingBody, isInitializeRequest, isObject, type JsonRpcMessage } from './json-rpc.js';
-import { isLogLevel } from './notifications.js';
+import { isLogLevel } from './log-levels.js';
 import { isModernRevision } from './revisions.js';
 
 /** `legacy`: the 2025 revisions, with sessions. `modern`: 2026-07-28, without. @publicApi */

@@ -1,4 +1,12 @@
-import type { JsonRpcErrorBody, RequestId } from './json-rpc.js';
+/** Id of a request: a string, or an integer that a double holds exactly (MCP allows no `null`). @internal */
+export type RequestId = string | number;
+
+/** An error response as we send it: its `id` is `null`, as JSON-RPC 2.0 §5 has it, when there is none to echo. @internal */
+export interface JsonRpcErrorBody {
+  jsonrpc: '2.0';
+  id: RequestId | null;
+  error: { code: number; message: string; data?: unknown };
+}
 
 /**
  * A request has this JSON-RPC code that ended before it was answered: its session, connection or node has ended.

@@ -6,14 +6,11 @@ import type {
   JSONRPCResultResponse,
 } from '@modelcontextprotocol/server';
 
-import { McpError, shown } from './errors.js';
+import { McpError, type RequestId, shown } from './errors.js';
 import { hasMoreValues, isLarger, MAX_VALUES, shortMembersOf } from './values.js';
 
-// Defined beside McpError, which uses it, to avoid a circular import.
-export { errorResponse } from './errors.js';
-
-/** Id of a request: a string, or an integer that a double holds exactly (MCP allows no `null`). @internal */
-export type RequestId = string | number;
+// Defined beside McpError, which uses them.
+export { errorResponse, type JsonRpcErrorBody, type RequestId } from './errors.js';
 
 /** A message that requires a response. @internal */
 export type JsonRpcRequest = JSONRPCRequest;
@@ -27,13 +24,6 @@ export type JsonRpcErrorResponse = JSONRPCErrorResponse;
 export type JsonRpcResponse = JsonRpcResultResponse | JsonRpcErrorResponse;
 /** Any message. @internal */
 export type JsonRpcMessage = JSONRPCMessage;
-
-/** An error response as we send it: its `id` is `null`, as JSON-RPC 2.0 §5 has it, when there is none to echo. @internal */
-export interface JsonRpcErrorBody {
-  jsonrpc: '2.0';
-  id: RequestId | null;
-  error: { code: number; message: string; data?: unknown };
-}
 
 /** @internal */
 export interface IncomingBody {

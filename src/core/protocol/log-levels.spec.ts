@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isLogLevel, LOG_LEVELS, reachesLevel } from './notifications.js';
+import { isLogLevel, LOG_LEVELS, reachesLevel } from './log-levels.js';
 
 describe('D27: log levels', () => {
   it('log levels grow from debug to emergency: a client has those from the level that it wants', () => {

@@ -11,7 +11,8 @@ import { McpSessionGoneError } from '../log/event-store.errors.js';
 import type { McpEventStoreStats } from '../log/event-store.js';
 import { McpStream } from '../log/mcp-stream.js';
 import { STANDALONE_STREAM } from '../protocol/events.js';
-import { changeOf, reachesLevel } from '../protocol/notifications.js';
+import { reachesLevel } from '../protocol/log-levels.js';
+import { changeOf } from '../protocol/notifications.js';
 import { offersTools, usesTools } from '../protocol/client-capabilities.js';
 import { McpError } from '../protocol/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../protocol/spec.js';
@@ -21,7 +22,7 @@ import { isServed, type LiveSession, LiveSessions } from './running/live-session
 import { detailsOf, infoOf, type McpSessionDetails } from './running/session-state.js';
 import type { McpSessionEvent } from './session-events.js';
 import { McpUnknownSessionError } from './session.errors.js';
-import { SessionRuntime } from './running/session-runtime.js';
+import { SessionRuntime } from './session-runtime.js';
 import { type McpSessionRecord, McpSessionStore } from './store/session-store.js';
 
 /**

@@ -1,9 +1,8 @@
 import type { Observable } from 'rxjs';
-import type { StreamNodes } from '../log/stream.options.js';
+import type { StreamEnvironment, StreamNodes } from '../log/stream.options.js';
 import type { JsonRpcMessage, JsonRpcNotification, JsonRpcResponse } from '../protocol/json-rpc.js';
 import type { McpChange } from '../protocol/notifications.js';
-import type { SessionRuntime } from './running/session-runtime.js';
-import type { McpSessionEndReason } from './session-events.js';
+import type { McpSessionEndReason, McpSessionEvent } from './session-events.js';
 import type { McpSessionPatch } from './store/session-store.js';
 
 /**
@@ -35,7 +34,7 @@ export interface OtherNodes extends StreamNodes {
    */
   patched(session: string, patch: McpSessionPatch): Promise<void>;
   /** Makes the inbox of a session: for messages that its client sends to one node and another waits for. */
-  inboxOf(session: InboxOwner, runtime: SessionRuntime): SessionInbox;
+  inboxOf(session: InboxOwner, runtime: InboxRuntime): SessionInbox;
 }
 
 /** The injection token of {@link OtherNodes}. */
@@ -48,6 +47,14 @@ export interface InboxOwner {
   isRunning(id: unknown): boolean;
   /** Takes a message that its client has sent to another node. */
   take(message: FromClient): void;
+}
+
+/** An inbox uses this part of the runtime of its session. */
+export interface InboxRuntime extends Pick<StreamEnvironment, 'store' | 'clock' | 'retry' | 'nodeId'> {
+  ask<T>(sessionId: string, call: () => Promise<T>): Promise<T>;
+  event(event: McpSessionEvent): void;
+  storeFault(sessionId: string, error: unknown, streamId?: string): void;
+  suspect(sessionId: string): void;
 }
 
 /** A message that one node takes from a client for another. */

@@ -4,7 +4,7 @@ import { replaceablePart } from '../calls/replaceable-part.js';
 import { CallObserver } from '../calls/call-observer.js';
 import { InMemorySessionStore } from './store/in-memory-session-store.js';
 import { LiveSessions } from './running/live-sessions.js';
-import { FaultLog, SessionRuntime } from './running/session-runtime.js';
+import { FaultLog, SessionRuntime } from './session-runtime.js';
 import { McpSessionStore, SESSION_STORE_METHODS } from './store/session-store.js';
 
 export const sessionProviders: Provider[] = [

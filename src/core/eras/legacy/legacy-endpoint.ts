@@ -8,7 +8,7 @@ import { logError } from '../../calls/operator-log.js';
 import { type KnownSession, type LiveSession, LiveSessions } from '../../sessions/running/live-sessions.js';
 import { McpSession } from '../../sessions/running/mcp-session.js';
 import type { InitializeParams } from '../../sessions/running/session-state.js';
-import { SessionRuntime } from '../../sessions/running/session-runtime.js';
+import { SessionRuntime } from '../../sessions/session-runtime.js';
 import { type McpCreateOutcome, McpSessionStore, type McpSessionCaps } from '../../sessions/store/session-store.js';
 import { McpServerFactoryError } from '../../sessions/session.errors.js';
 import { capsFor, type ResolvedSessionOptions, type SessionLimits } from '../../sessions/session.options.js';

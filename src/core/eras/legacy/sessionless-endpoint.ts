@@ -2,13 +2,13 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { CallingClient, ClientIdentity, McpCall, McpHttpCall, OutboundMessage } from '../../calls/mcp-call.js';
 import { ACCEPTED, type PendingReply } from '../../calls/reply.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
-import { SessionRuntime } from '../../sessions/running/session-runtime.js';
+import { SessionRuntime } from '../../sessions/session-runtime.js';
 import { assertBatch } from '../../sessions/running/admission.js';
 import type { RequestHeaders } from '../../protocol/headers.js';
 import { isRequest, type IncomingBody } from '../../protocol/json-rpc.js';
 import { changeOf } from '../../protocol/notifications.js';
 import { negotiated } from '../../protocol/revisions.js';
-import { BareRequests } from '../bare-requests.js';
+import { BareRequests } from '../modern/bare-requests.js';
 import { sendOrDrop } from '../modern/modern-client.js';
 import { assertInitialize, beginsSession, revisionOf } from './legacy-endpoint.js';
 

@@ -1,9 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { CallingClient, ClientIdentity, McpCall, OutboundMessage } from '../../calls/mcp-call.js';
 import { McpServerRequestError } from '../../calls/server-request.error.js';
-import { SessionRuntime } from '../../sessions/running/session-runtime.js';
+import { SessionRuntime } from '../../sessions/session-runtime.js';
 import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../protocol/era.js';
-import { reachesLevel } from '../../protocol/notifications.js';
+import { reachesLevel } from '../../protocol/log-levels.js';
 import { MODERN_REVISIONS } from '../../protocol/revisions.js';
 
 /** Stands for a name that a modern client omits. */

@@ -21,7 +21,7 @@ import {
 import { checkStandardHeaders, differentHeader, mirrorHeaders } from '../../protocol/modern-headers.js';
 import { isModernRevision, MODERN_REVISIONS } from '../../protocol/revisions.js';
 import { sdk } from '../../protocol/spec.js';
-import { BareRequests } from '../bare-requests.js';
+import { BareRequests } from './bare-requests.js';
 import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';
 

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import { systemClock, type McpClock } from '../../common/clock.js';
 import { McpError, shown } from '../../protocol/errors.js';
-import { discardBody } from '../body-reader.js';
+import { discardBody } from './body-reader.js';
 import { McpOptionError } from '../../common/options.js';
 import type { AdapterEdge, AroundRoute, EdgeAnswer, EdgeDecision, EdgePolicy } from './edge-policy.js';
 import { expressEdge } from './express-edge.js';

@@ -18,7 +18,7 @@ import { McpSessionService } from '../mcp-session.service.js';
 import { DeadNodes } from '../../nodes/dead-nodes.js';
 import { McpSession } from './mcp-session.js';
 import type { McpSessionEvent } from '../session-events.js';
-import { SessionRuntime } from './session-runtime.js';
+import { SessionRuntime } from '../session-runtime.js';
 import { SESSION_TABLE, type McpSessionOptions } from '../session.options.js';
 import type { McpSessionStore } from '../store/session-store.js';
 

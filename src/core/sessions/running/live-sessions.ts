@@ -15,7 +15,7 @@ import type { McpSessionEndReason } from '../session-events.js';
 import { infoOf } from './session-state.js';
 import { type McpSessionRecord, McpSessionStore } from '../store/session-store.js';
 import { endedText } from '../session.errors.js';
-import { SessionRuntime } from './session-runtime.js';
+import { SessionRuntime } from '../session-runtime.js';
 import type { ResolvedSessionOptions } from '../session.options.js';
 
 /** A session that is live on this node. */

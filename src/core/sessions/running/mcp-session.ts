@@ -25,10 +25,10 @@ import {
   type JsonRpcRequest,
   type RequestId,
 } from '../../protocol/json-rpc.js';
-import { reachesLevel } from '../../protocol/notifications.js';
+import { reachesLevel } from '../../protocol/log-levels.js';
 import { hasPrimingEvents, negotiated } from '../../protocol/revisions.js';
 import { admit } from './admission.js';
-import { RelatedCalls } from './related-calls.js';
+import { RelatedCalls } from '../streams/related-calls.js';
 import type { FromClient, SessionInbox } from '../other-nodes.js';
 import { OutgoingMessages } from '../streams/outgoing-messages.js';
 import type { McpSessionEndReason } from '../session-events.js';
@@ -36,7 +36,7 @@ import { infoOf, SessionInfo, SessionState, STATE_PATCHES } from './session-stat
 import type { McpSessionRecord, McpSessionPatch } from '../store/session-store.js';
 import { LoggedSink, SessionStreams, type StreamDetails } from '../streams/session-streams.js';
 import { endedText, SESSION_OVER } from '../session.errors.js';
-import type { SessionRuntime } from './session-runtime.js';
+import type { SessionRuntime } from '../session-runtime.js';
 
 /** An ending session waits this many milliseconds for its last answers to be logged. */
 const FLUSH_MS = 1_000;

@@ -4,12 +4,12 @@ import { McpEventStoreError } from '../../log/event-store.errors.js';
 import { capabilityNames, missingCapabilities, requiredCapabilities } from '../../protocol/client-capabilities.js';
 import { STANDALONE_STREAM } from '../../protocol/events.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../protocol/json-rpc.js';
-import type { Related } from '../running/related-calls.js';
+import type { Related } from './related-calls.js';
 import { cancelledError, OutboundRequests } from './outbound-requests.js';
 import type { SessionStreams } from './session-streams.js';
 import { McpServerRequestError, storeUnavailable } from '../../calls/server-request.error.js';
 import { SESSION_OVER } from '../session.errors.js';
-import type { SessionRuntime } from '../running/session-runtime.js';
+import type { SessionRuntime } from '../session-runtime.js';
 import type { SessionInbox } from '../other-nodes.js';
 
 /**

@@ -17,7 +17,7 @@ import type { RequestId } from '../../protocol/json-rpc.js';
 import { type Cursor, formatEventId, type McpEvent, parseEventId, STANDALONE_STREAM } from '../../protocol/events.js';
 import type { McpSessionEvent } from '../session-events.js';
 import { SESSION_OVER } from '../session.errors.js';
-import type { SessionRuntime } from '../running/session-runtime.js';
+import type { SessionRuntime } from '../session-runtime.js';
 
 /** Operators see this of a stream: its responses on this node, and the indexes of its latest delivered and logged event. */
 export interface StreamDetails {

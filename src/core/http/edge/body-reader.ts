@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { ClockTimer, McpClock } from '../common/clock.js';
-import { type HeldBody, SMALL_BODY_BYTES } from '../calls/held-bytes.js';
-import { McpError, shown } from '../protocol/errors.js';
+import type { ClockTimer, McpClock } from '../../common/clock.js';
+import { type HeldBody, SMALL_BODY_BYTES } from '../../calls/held-bytes.js';
+import { McpError, shown } from '../../protocol/errors.js';
 
 /*
  * # Reading the body

@@ -9,8 +9,8 @@ import {
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ManualClock } from '../../testing/manual-clock.js';
-import { McpError } from '../protocol/errors.js';
+import { ManualClock } from '../../../testing/manual-clock.js';
+import { McpError } from '../../protocol/errors.js';
 import {
   DISCARDED_BODY,
   discardBody,

@@ -1,12 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { MCP_OPTIONS } from '../common/options.js';
-import { type CallingClient, McpCall, type McpHttpCall } from '../calls/mcp-call.js';
-import { Exchange } from '../calls/exchange.js';
-import { type ResolvedResponseOptions } from '../calls/response.options.js';
-import { ResponseSink } from '../calls/response-sink.js';
-import { SessionRuntime } from '../sessions/running/session-runtime.js';
-import { shutdownRefusal } from '../protocol/errors.js';
-import type { JsonRpcRequest } from '../protocol/json-rpc.js';
+import { MCP_OPTIONS } from '../../common/options.js';
+import { type CallingClient, McpCall, type McpHttpCall } from '../../calls/mcp-call.js';
+import { Exchange } from '../../calls/exchange.js';
+import { type ResolvedResponseOptions } from '../../calls/response.options.js';
+import { ResponseSink } from '../../calls/response-sink.js';
+import { SessionRuntime } from '../../sessions/session-runtime.js';
+import { shutdownRefusal } from '../../protocol/errors.js';
+import type { JsonRpcRequest } from '../../protocol/json-rpc.js';
 
 /**
  * Serves requests of clients without a session: messages can reach them on the response only, without event ids. When
