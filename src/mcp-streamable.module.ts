@@ -12,8 +12,7 @@ import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/co
 import { BusNodes } from './core/nodes/bus-nodes.js';
 import { MCP_DEV_STORES } from './core/calls/replaceable-part.js';
 import type { DevStores } from './dev/dev-stores.js';
-import { ToolCatalogues } from './catalogue/tool-catalogues.js';
-import { HandlerTable } from './core/handlers/registry/handler-table.js';
+import { EndpointSources } from './core/handlers/registry/endpoint-sources.js';
 import { EndpointDoctor } from './doctor/endpoint-doctor.js';
 import { Offer } from './core/plugins/offer.js';
 import { HttpEdge } from './core/http/edge/http-edge.js';
@@ -65,9 +64,8 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(EndpointShutdown) shutdown: EndpointShutdown,
-    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(EndpointSources) private readonly sources: EndpointSources,
     @Inject(Offer) private readonly offer: Offer,
-    @Inject(ToolCatalogues) private readonly catalogues: ToolCatalogues,
     @Inject(MCP_DEV_STORES) private readonly devStores: DevStores | undefined,
     @Inject(EndpointDoctor) private readonly doctor: EndpointDoctor,
   ) {
@@ -152,7 +150,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     this.adapterHost.listen$.subscribe(() => {
       const paths = this.edge.paths();
       const endpoint = nameOfEndpoint(name, paths.length > 0 ? paths : [path]);
-      logWhatIsServed(endpoint, this.offer.serves === 'handlers' ? this.table : 'server', this.catalogues.names);
+      logWhatIsServed(endpoint, this.offer.serves === 'handlers' ? this.sources : 'server');
       this.doctor.logAtStart(endpoint);
     });
   }

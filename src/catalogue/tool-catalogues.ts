@@ -10,12 +10,14 @@ import type { FailureOptions, ToolResultOptions } from '../core/handlers/handler
 import { assertListable, type ProviderWrapper } from '../core/handlers/invocation/enhancers.js';
 import { HandlerInvokers, type MethodInvoker } from '../core/handlers/invocation/handler-invokers.js';
 import { methodOf } from '../core/handlers/invocation/params.js';
+import { type HandlerSource, partOf, type SourcePage } from '../core/plugins/handler-source.js';
+import type { ListedKind } from '../core/plugins/mcp-plugin.js';
 import { HandlerTable, type ToolEntry } from '../core/handlers/registry/handler-table.js';
 import type { RequiredScopes } from './catalogue-tool.js';
 import type { ResolvedCatalogueOptions } from './catalogue.decorators.js';
 import { callerOf } from './mcp-caller.js';
 import { SharedSchemas } from './shared-schemas.js';
-import { ToolCatalogue, UNKNOWN } from './tool-catalogue.js';
+import { type CallersTools, ToolCatalogue, UNKNOWN } from './tool-catalogue.js';
 
 /** The list of a catalogue has changed for a principal, `null` for anonymous callers, or for all. */
 export interface CatalogueChange {
@@ -30,6 +32,9 @@ export type ScopesDecorator = (scopes: RequiredScopes) => MethodDecorator;
 /** The injection token of a {@link ScopesDecorator}: `auth` knows what scopes are. */
 export const SCOPES_DECORATOR = Symbol('nestjs-mcp-streamable:SCOPES_DECORATOR');
 
+/** The ordinal of the catalogue, and the name of the tool. */
+const PLACE = /^(\d{1,15}):(.*)$/s;
+
 /** A provider with `@McpCatalogue()`. */
 export interface CatalogueHost {
   readonly wrapper: ProviderWrapper;
@@ -42,7 +47,7 @@ type HandlerListGuards = Parameters<HandlerInvokers['create']>[1]['listGuards'];
 
 /** Holds the catalogues of an endpoint. A call of a decorated or registered tool does not come here. */
 @Injectable()
-export class ToolCatalogues {
+export class ToolCatalogues implements HandlerSource {
   readonly #all: ToolCatalogue[] = [];
   readonly #changes$ = new Subject<CatalogueChange>();
   readonly #schemas = new SharedSchemas();
@@ -55,13 +60,17 @@ export class ToolCatalogues {
     @Inject(SCOPES_DECORATOR) private readonly requireScopes: ScopesDecorator,
   ) {}
 
-  get empty(): boolean {
-    return this.#all.length === 0;
-  }
-
   /** The names of the classes. */
   get names(): string[] {
     return this.#all.map(({ type }) => type.name);
+  }
+
+  get summary(): string | undefined {
+    return this.#all.length === 0 ? undefined : `tools per caller of ${this.names.join(', ')}`;
+  }
+
+  perCaller(kind: ListedKind): true | undefined {
+    return kind === 'tool' && this.#all.length > 0 ? true : undefined;
   }
 
   /** Counts the lists that are kept. */
@@ -94,13 +103,9 @@ export class ToolCatalogues {
     this.#all.push(new ToolCatalogue(type, origin, invoker, invokerWith, options, parts));
   }
 
-  /**
-   * Looks for the tool of a call in the list of its caller.
-   *
-   * @returns a promise while the list is asked for; `undefined`: there is none
-   */
-  find(name: string, call: McpCall): MaybePromise<ToolEntry | undefined> {
-    if (this.empty) return undefined;
+  /** Looks for the tool of a call in the list of its caller. */
+  find(name: string, call: McpCall, kind: ListedKind): MaybePromise<ToolEntry | undefined> {
+    if (kind !== 'tool') return undefined;
     const caller = callerOf(call);
     for (const [index, catalogue] of this.#all.entries()) {
       const tools = catalogue.toolsOf(caller, call.request);
@@ -111,36 +116,32 @@ export class ToolCatalogues {
     return undefined;
   }
 
-  /**
-   * Returns the tools of a caller by catalogue, without those whose names are taken: a decorated or registered tool has precedence,
-   * then the catalogue that was found first.
-   */
-  async list(call: McpCall): Promise<readonly (readonly ToolEntry[])[]> {
-    const caller = callerOf(call);
-    const lists = await Promise.all(this.#all.map(async (each) => each.toolsOf(caller, call.request)));
-    return lists.map((tools, index) =>
-      [...tools.values()].filter(({ key }) => {
-        const decorated = this.table.get('tool', key);
-        const before = lists.findIndex((each) => each.has(key));
-        if (!decorated && before === index) return true;
-        const first = decorated?.origin ?? this.#all[before]!.origin;
-        this.#all[index]!.remark(`The tool ${shown(key)} is left out, because ${first} has the same name.`);
-        return false;
-      }),
+  /** Returns tools in the order of the catalogues, and of the names. Of two with one name the first catalogue has precedence. */
+  async page(
+    _kind: ListedKind,
+    call: McpCall,
+    after: string | undefined,
+    size: number,
+  ): Promise<SourcePage | undefined> {
+    const place = PLACE.exec(after ?? '');
+    if (after !== undefined && !place) return undefined;
+    const lists = await this.#listsOf(call);
+    const items = lists.flatMap((tools, ordinal) =>
+      Array.from(tools.values(), (entry) => ({ place: `${ordinal}:${entry.key}`, ordinal, entry })).filter(
+        ({ entry }) => !this.#isTaken(entry, ordinal, lists),
+      ),
     );
+    return partOf(items, after, size, ({ ordinal, entry }) => {
+      const first = Number(place![1]);
+      return ordinal > first || (ordinal === first && entry.key > place![2]!);
+    });
   }
 
-  /**
-   * Returns what decides about requests that concern an earlier call of a tool: the entry of the tool, or, where the list of the
-   * caller lacks it, each catalogue that may have had it.
-   *
-   * @throws McpError UNAVAILABLE if a list could not be made: the tool may require scopes
-   */
-  async deciding(name: string, call: McpCall): Promise<readonly Pick<MethodInvoker, 'permits' | 'assertPermits'>[]> {
-    const caller = callerOf(call);
-    const lists = await Promise.all(this.#all.map(async (each) => each.toolsOf(caller, call.request)));
+  /** @throws (rejects) McpError UNAVAILABLE if a list could not be made: the tool may require scopes */
+  async deciding(name: string, call: McpCall): Promise<ToolEntry | readonly object[]> {
+    const lists = await this.#listsOf(call);
     const tool = lists.find((tools) => tools.has(name))?.get(name);
-    if (tool) return [tool];
+    if (tool) return tool;
     if (!lists.includes(UNKNOWN)) return this.#all.map(({ invoker }) => invoker);
     const text = `The tools of this caller are not known at the moment, so it is not known who may ask about calls of ${shown(name)}. Try again later.`;
     throw retryLater('UNAVAILABLE', text, 5);
@@ -168,6 +169,20 @@ export class ToolCatalogues {
   drop(catalogue?: string, only?: ReadonlySet<string | null>): void {
     const named = this.#all.filter(({ type }) => type.name === catalogue);
     for (const each of named.length > 0 ? named : this.#all) each.drop(only);
+  }
+
+  #listsOf(call: McpCall): Promise<readonly CallersTools[]> {
+    const caller = callerOf(call);
+    return Promise.all(this.#all.map(async (each) => each.toolsOf(caller, call.request)));
+  }
+
+  /** Returns whether a catalogue before has a tool of that name, which the log says once. */
+  #isTaken({ key }: ToolEntry, ordinal: number, lists: readonly CallersTools[]): boolean {
+    const first = lists.findIndex((each) => each.has(key));
+    if (first === ordinal) return false;
+    const { origin } = this.#all[first]!;
+    this.#all[ordinal]!.remark(`The tool ${shown(key)} is left out, because ${origin} has the same name.`);
+    return true;
   }
 
   async #findFrom(first: number, name: string, call: McpCall): Promise<ToolEntry | undefined> {

@@ -10,6 +10,7 @@ import { McpExtension } from '../core/methods/extensions.js';
 import { HandlerCalls } from '../core/methods/handler-calls.js';
 import type { ServedMethods } from '../core/methods/method.js';
 import { templateEntry } from '../core/handlers/registry/entries.js';
+import { EndpointSources } from '../core/handlers/registry/endpoint-sources.js';
 import { HandlerTable, type ResourceTemplateEntry } from '../core/handlers/registry/handler-table.js';
 import type { HandlerRunner } from '../core/handlers/results/handler-outcome.js';
 import { SchemaCompiler } from '../core/handlers/schema/schema-compiler.js';
@@ -78,12 +79,12 @@ export class SkillsExtension extends McpExtension implements OnApplicationBootst
     const template = this.#template(table, options);
     table.add(template);
     this.#served = { clock, table, template, sessions: part(McpSessionService) };
-    const policy = part(EndpointCachePolicy);
+    const [policy, sources] = [part(EndpointCachePolicy), part(EndpointSources)];
     return skillMethods({
       calls: part(HandlerCalls),
       catalog: () => this.#catalog,
       pageSize: options.pageSize,
-      hints: (call) => listHints(call, table, 'template', policy),
+      hints: (call) => listHints(call, sources, 'template', policy),
     });
   }
 

@@ -85,16 +85,34 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     const { client } = await startWith(kind, 8);
     const { nextCursor } = await page(client, kind);
     const text = (cursor: string): string => Buffer.from(cursor).toString('base64url');
-    const forged = ['', ' ', '3', 'next', 'constructor', text(''), text('3'), text('2:3'), text('1:-3'), text('1:')];
-    const broken = [text('1:3 '), text('1:1e3'), text(`1:${'9'.repeat(400)}`), `${nextCursor}${nextCursor}`, '💥'];
-    for (const cursor of [...forged, ...broken]) {
+    const forged = [
+      '',
+      ' ',
+      '3',
+      'next',
+      'constructor',
+      text(''),
+      text('3'),
+      text('4:3'),
+      text('4:0:-3'),
+      text('4:0:'),
+    ];
+    const others = [text('1:3'), text('4:1:1:0'), text('4:9:1'), text('4:-1:1'), text(`4:${'9'.repeat(400)}:1`)];
+    const broken = [
+      text('4:0:3 '),
+      text('4:0:1e3'),
+      text(`4:0:${'9'.repeat(400)}`),
+      `${nextCursor}${nextCursor}`,
+      '💥',
+    ];
+    for (const cursor of [...forged, ...others, ...broken]) {
       const { code, message } = await refusal(client, kind, cursor);
       expect(`${cursor}: ${code}`).toBe(`${cursor}: -32602`);
       expect(message).toMatch(/cursor/i);
     }
     for (const cursor of [3, {}, true]) expect((await refusal(client, kind, cursor)).code).toBe(-32602);
     // One that is too far on is just the end of the list.
-    expect(await page(client, kind, { cursor: text('1:999999999999999') })).toEqual({ names: [] });
+    expect(await page(client, kind, { cursor: text('4:0:999999999999999') })).toEqual({ names: [] });
   });
 
   it.each(KINDS)('neither repeat nor lose entries when others are removed between two pages (%s)', async (kind) => {

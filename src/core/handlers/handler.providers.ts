@@ -4,10 +4,12 @@ import { DeclaredHandlers } from './discovery/declared-handlers.js';
 import { RouteMiddleware } from '../routes/route-middleware.js';
 import { HandlerInvokers, RegisteredHandlers } from './invocation/handler-invokers.js';
 import { RequestContexts } from './invocation/request-contexts.js';
+import { EndpointSources } from './registry/endpoint-sources.js';
 import { HandlerTable } from './registry/handler-table.js';
 
 export const handlerProviders: Provider[] = [
   HandlerTable,
+  EndpointSources,
   RequestContexts,
   HandlerInvokers,
   RegisteredHandlers,

@@ -1,5 +1,6 @@
 import { inputRequired } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
+import { EndpointSources } from '../handlers/registry/endpoint-sources.js';
 import { type HandlerEntry, HandlerTable } from '../handlers/registry/handler-table.js';
 import { type CachePolicy, discoveryHints, listHints, withReadHints } from './cache-hints.js';
 
@@ -12,15 +13,15 @@ const LEGACY = { era: 'legacy', principal: undefined } as const;
 
 type Caller = Parameters<typeof listHints>[0];
 
-function table(...guarded: boolean[]): HandlerTable {
+function sources(...guarded: boolean[]): EndpointSources {
   const made = new HandlerTable();
   for (const [n, is] of guarded.entries()) made.add({ kind: 'tool', key: `t${n}`, guarded: is } as HandlerEntry);
-  return made;
+  return new EndpointSources(made);
 }
 
 describe('the hints of a list', () => {
   const hints = (call: Caller, of: CachePolicy, ...guarded: boolean[]) =>
-    listHints(call, table(...guarded), 'tool', of);
+    listHints(call, sources(...guarded), 'tool', of);
 
   it('the hints of a list are those of the option', () => {
     expect(hints(modern(), policy(PUBLIC), false)).toEqual({ ttlMs: 60_000, cacheScope: 'public' });
@@ -36,7 +37,7 @@ describe('the hints of a list', () => {
   });
 
   it('the hints of a list do not care for guards of other kinds', () => {
-    expect(listHints(modern(), table(true), 'prompt', policy())).toMatchObject({ cacheScope: 'public' });
+    expect(listHints(modern(), sources(true), 'prompt', policy())).toMatchObject({ cacheScope: 'public' });
   });
 
   it('the hints of a list are none in the legacy era', () => {

@@ -5,7 +5,8 @@ import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
 import type { McpCall } from '../calls/mcp-call.js';
 import type { McpCacheHints } from '../handlers/decorators/handler-options.js';
 import { globalGuardNames } from '../handlers/invocation/enhancers.js';
-import type { HandlerTable, ListedKind } from '../handlers/registry/handler-table.js';
+import type { EndpointSources } from '../handlers/registry/endpoint-sources.js';
+import type { ListedKind } from '../plugins/mcp-plugin.js';
 import type { ResolvedHandlerOptions } from '../handlers/handlers.options.js';
 import { ERAS } from '../protocol/era.js';
 import { sdk } from '../protocol/spec.js';
@@ -90,13 +91,13 @@ const UNCACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
  */
 export function listHints(
   call: Caller,
-  table: HandlerTable,
+  sources: EndpointSources,
   kind: ListedKind,
   policy: CachePolicy,
 ): Partial<CacheFields> {
   if (!ERAS[call.era].hasCacheHints) return {};
   const { ttlMs, scope } = policy.list;
-  const shared = scope === 'public' && isForEveryCaller(call, policy) && !dependsOnCaller(table, kind);
+  const shared = scope === 'public' && isForEveryCaller(call, policy) && !dependsOnCaller(sources, kind);
   return { ttlMs, cacheScope: shared ? 'public' : 'private' };
 }
 
@@ -142,11 +143,8 @@ function isForEveryCaller({ principal }: Caller, policy: CachePolicy): boolean {
   return principal === undefined && !policy.guarded();
 }
 
-function dependsOnCaller(table: HandlerTable, kind: ListedKind): boolean {
-  if (table.plugins?.hidesByCaller) return true;
-  for (const { guarded } of table.all(kind)) if (guarded) return true;
-  if (kind === 'resource') for (const { listing } of table.all('template')) if (listing) return true;
-  return false;
+function dependsOnCaller(sources: EndpointSources, kind: ListedKind): boolean {
+  return sources.table.plugins?.hidesByCaller === true || sources.perCaller(kind);
 }
 
 function isTtl(value: unknown): value is number {

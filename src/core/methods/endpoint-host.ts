@@ -2,8 +2,10 @@ import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import { DiscoveryService, ModuleRef, ModulesContainer } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import { McpClock } from '../common/clock.js';
+import { getMcpToken } from '../calls/inject-mcp.js';
 import { type AskedQuestion, CallObserver } from '../calls/call-observer.js';
 import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../calls/endpoint-name.js';
+import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import type { McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
 import { logger, type ReportStoreFault, STORE_FAULT } from '../calls/operator-log.js';
 import { shown } from '../protocol/errors.js';
@@ -22,7 +24,9 @@ import { FEATURES, PluginHost } from '../plugins/plugin-host.js';
 import { OTHER_NODES } from '../sessions/other-nodes.js';
 import { EndpointMark } from '../handlers/discovery/app-scan.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';
+import { EndpointSources } from '../handlers/registry/endpoint-sources.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
+import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { EndpointExtensions } from './extensions.js';
 import type { ServedMethod } from './method.js';
 
@@ -41,6 +45,7 @@ export class EndpointHost extends McpEndpointHost {
     @Inject(McpClock) readonly clock: McpClock,
     @Inject(Offer) readonly offer: Offer,
     @Inject(HandlerTable) readonly handlers: HandlerTable,
+    @Inject(EndpointSources) private readonly sources: EndpointSources,
     @Inject(OTHER_NODES) readonly nodes: EndpointNodes,
     @Inject(ListenTopics) readonly topics: ListenTopics,
     @Inject(STORE_FAULT) readonly storeFault: ReportStoreFault,
@@ -99,8 +104,12 @@ export class EndpointHost extends McpEndpointHost {
     this.extensions.extend(extension as EndpointExtension<ServedMethod>);
   }
 
-  serve(_source: HandlerSource): void {
-    throw new Error('Sources are not served yet.');
+  serve(source: HandlerSource): void {
+    this.sources.add(source);
+  }
+
+  entryOf(kind: ListedKind, registration: object, source: string): McpHandlerTarget {
+    return this.get<McpRegistry>(getMcpToken(McpRegistry, this.name)).entryOf(kind, registration, source);
   }
 
   changed(kind: ListedKind): void {

@@ -14,7 +14,6 @@ import { EndpointCapabilities } from './capabilities.js';
 import { HandlerCalls } from './handler-calls.js';
 import { MethodDispatcher } from './method-dispatcher.js';
 import type { ServedMethod, ServedMethods } from './method.js';
-import { findResource } from './resources.js';
 
 /**
  * An extension of the protocol that a module of this package adds to an endpoint is a provider anywhere in the app,
@@ -101,7 +100,7 @@ export class EndpointExtensions {
     if (this.#hasViews()) this.capabilities.declare(APPS_EXTENSION, {});
     for (const { wire, origin } of this.table.all('tool')) {
       const uri = viewOf(wire._meta);
-      const view = uri === undefined ? undefined : findResource(this.table, uri);
+      const view = uri === undefined ? undefined : this.table.find(uri, undefined, 'resource');
       if (uri === undefined || view?.wire.mimeType === VIEW_MIME_TYPE) continue;
       const found = view
         ? `is not of the type "${VIEW_MIME_TYPE}", but ${shown(view.wire.mimeType)}. Declare it with @AppView().`

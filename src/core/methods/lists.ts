@@ -1,29 +1,26 @@
 import type { Subscription } from 'rxjs';
+import { isThenable, type MaybePromise } from '../common/promises.js';
 import type { McpCall } from '../calls/mcp-call.js';
 import type { McpContext } from '../calls/mcp-context.js';
-import type { EntryOf, McpHandlerListChange, HandlerTable, ListedKind } from '../handlers/registry/handler-table.js';
-import type { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
+import type { HandlerSource, SourceItem } from '../plugins/handler-source.js';
+import type { ListedKind } from '../plugins/mcp-plugin.js';
+import type { EndpointSources } from '../handlers/registry/endpoint-sources.js';
+import type { HandlerTable, ListedEntry, McpHandlerListChange } from '../handlers/registry/handler-table.js';
 import type { McpSessionService } from '../sessions/mcp-session.service.js';
 import type { SpecTypeName } from '../protocol/spec.js';
 import { shown } from '../protocol/errors.js';
 import { type CachePolicy, listHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { FIRST_LISTING, hasListings, listedResources, type ListingPlace } from './resource-listings.js';
+import { TemplateResources } from './resource-listings.js';
 import { invalidParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
-/** The prefix is the version of the format. */
-const CURSOR = /^1:(\d{1,15})$/;
-/**
- * Cursors behind the entries of `resources/list` hold the template, how many of its resources were shown, and its own
- * cursor.
- */
-const LISTING_CURSOR = /^2:(\d{1,15}):(\d{1,15})(?::(.*))?$/s;
+/** The prefix is the version of the format. The ordinal of a source follows, and a place in its list. */
+const CURSOR = /^4:(\d{1,9}):(.+)$/s;
 
 export interface ListOptions {
   /** A page of a list has so many entries. */
   readonly pageSize: number;
   readonly cache: CachePolicy;
-  readonly catalogues: ToolCatalogues;
 }
 
 interface ListParams {
@@ -31,177 +28,136 @@ interface ListParams {
 }
 
 /** Serves `tools/list`, `resources/list`, `resources/templates/list` and `prompts/list`. */
-export function listMethods(table: HandlerTable, calls: HandlerCalls, options: ListOptions): ServedMethods {
+export function listMethods(sources: EndpointSources, calls: HandlerCalls, options: ListOptions): ServedMethods {
+  const { pageSize: size, cache } = options;
+  const { table } = sources;
+  const templates = new TemplateResources(table, calls, size);
   const list = (kind: ListedKind, field: string, type: SpecTypeName): ServedMethod<ListParams> => ({
     read: paramsReader(type, ({ cursor }) =>
       cursor === undefined || typeof cursor === 'string' ? { cursor } : undefined,
     ),
     async serve({ cursor }, call) {
-      const { pageSize: size, cache } = options;
-      const { entries, nextCursor } = await visiblePage(table, kind, calls.context(call), { cursor, size });
-      return {
-        [field]: entries.map((entry) => wireFor(entry, call)),
-        nextCursor,
-        ...listHints(call, table, kind, cache),
-      };
+      const all = [table, templates, ...sources.added];
+      const list = new VisibleList(kind, all, sources, calls.context(call));
+      const { wires, nextCursor } = await list.page(cursor, size);
+      return { [field]: wires, nextCursor, ...listHints(call, sources, kind, cache) };
     },
   });
-  const tools = list('tool', 'tools', 'ListToolsRequest');
-  const resources = list('resource', 'resources', 'ListResourcesRequest');
   return {
-    'tools/list': {
-      ...tools,
-      serve: (params: ListParams, call: McpCall) =>
-        options.catalogues.empty
-          ? tools.serve(params, call)
-          : withCatalogues(table, calls.context(call), params, call, options),
-    },
-    'resources/list': {
-      ...resources,
-      serve: (params: ListParams, call: McpCall) =>
-        hasListings(table)
-          ? withListings(table, calls.context(call), params, call, options)
-          : resources.serve(params, call),
-    },
+    'tools/list': list('tool', 'tools', 'ListToolsRequest'),
+    'resources/list': list('resource', 'resources', 'ListResourcesRequest'),
     'resources/templates/list': list('template', 'resourceTemplates', 'ListResourceTemplatesRequest'),
     'prompts/list': list('prompt', 'prompts', 'ListPromptsRequest'),
   };
 }
 
-/** Returns what lists show of an entry to the client of a call. */
-function wireFor({ wire, legacyWire }: EntryOf<ListedKind>, call: McpCall): object {
-  return legacyWire && !call.takesAnyStructure ? legacyWire : wire;
-}
-
-/** Returns a page of `tools/list` where catalogues list tools of the caller, behind those of the endpoint. */
-async function withCatalogues(
-  table: HandlerTable,
-  context: McpContext,
-  { cursor }: ListParams,
-  call: McpCall,
-  { pageSize: size, cache, catalogues }: ListOptions,
-): Promise<object> {
-  const { ttlMs } = listHints(call, table, 'tool', cache);
-  const hints = ttlMs === undefined ? {} : { ttlMs, cacheScope: 'private' };
-  const begun = cataloguePlaceOf(cursor);
-  const page = begun ? { entries: [] } : await visiblePage(table, 'tool', context, { cursor, size });
-  const tools: object[] = page.entries.map((entry) => wireFor(entry, call));
-  if (page.nextCursor !== undefined) return { tools, nextCursor: page.nextCursor, ...hints };
-  let last = begun ?? FIRST_CATALOGUE;
-  const rest = (await catalogues.list(call)).flatMap((entries, ordinal) =>
-    entries.filter(({ key }) => isBehind({ ordinal, name: key }, last)).map((entry) => ({ ordinal, entry })),
-  );
-  for (let start = 0; start < rest.length; start += size) {
-    const chunk = rest.slice(start, start + size);
-    const shown = await Promise.all(
-      chunk.map(async ({ entry }) => !table.isHidden(entry, call) && (!entry.guarded || entry.visible(context))),
-    );
-    for (const [position, { ordinal, entry }] of chunk.entries()) {
-      if (!shown[position]) continue;
-      if (tools.length === size) return { tools, nextCursor: catalogueCursorOf(last), ...hints };
-      tools.push(wireFor(entry, call));
-      last = { ordinal, name: entry.key };
-    }
-  }
-  return { tools, nextCursor: undefined, ...hints };
-}
-
-/** Cursors in catalogues hold the catalogue and the name of the last tool that was shown: their tools are in the order of the names. */
-const CATALOGUE_CURSOR = /^3:(\d{1,15}):(.*)$/s;
-
-interface CataloguePlace {
+/** A place in the list of all sources. */
+interface ListPlace {
   readonly ordinal: number;
-  readonly name: string;
-}
-
-/** No name is empty. */
-const FIRST_CATALOGUE: CataloguePlace = { ordinal: 0, name: '' };
-
-function isBehind({ ordinal, name }: CataloguePlace, place: CataloguePlace): boolean {
-  return ordinal > place.ordinal || (ordinal === place.ordinal && name > place.name);
-}
-
-function catalogueCursorOf({ ordinal, name }: CataloguePlace): string {
-  return Buffer.from(`3:${ordinal}:${name}`).toString('base64url');
-}
-
-function cataloguePlaceOf(cursor: string | undefined): CataloguePlace | undefined {
-  const match = cursor && CATALOGUE_CURSOR.exec(Buffer.from(cursor, 'base64url').toString());
-  return match ? { ordinal: Number(match[1]), name: match[2]! } : undefined;
-}
-
-/** Returns a page of `resources/list` where templates list their resources. */
-async function withListings(
-  table: HandlerTable,
-  context: McpContext,
-  { cursor }: ListParams,
-  call: McpCall,
-  { pageSize: size, cache }: ListOptions,
-): Promise<object> {
-  const hints = listHints(call, table, 'resource', cache);
-  const begun = listingPlaceOf(cursor);
-  const page = begun ? { entries: [] } : await visiblePage(table, 'resource', context, { cursor, size });
-  const resources: object[] = page.entries.map(({ wire }) => wire);
-  if (page.nextCursor !== undefined) return { resources, nextCursor: page.nextCursor, ...hints };
-  const room = size - resources.length;
-  const listed = await listedResources(table, context, begun ?? FIRST_LISTING, { room, size });
-  const nextCursor = listed.next && listingCursorOf(listed.next);
-  return { resources: [...resources, ...listed.resources], nextCursor, ...hints };
-}
-
-function listingCursorOf({ ordinal, offset, cursor }: ListingPlace): string {
-  return Buffer.from(`2:${ordinal}:${offset}${cursor === undefined ? '' : `:${cursor}`}`).toString('base64url');
-}
-
-function listingPlaceOf(cursor: string | undefined): ListingPlace | undefined {
-  const match = cursor && LISTING_CURSOR.exec(Buffer.from(cursor, 'base64url').toString());
-  return match ? { ordinal: Number(match[1]), offset: Number(match[2]), cursor: match[3] } : undefined;
+  /** The place in the list of the source; `undefined`: its beginning. */
+  readonly place: string | undefined;
 }
 
 /**
- * Returns one page of what a caller may see.
+ * # What a caller sees of a list
  *
- * A cursor is the ordinal of the last entry that was looked at: entries that are added or removed between two pages
- * neither shift nor repeat the others.
+ * The lists of all sources follow each other. A page is filled with the entries that the caller may see, from as many sources as it takes.
  *
- * @param size entries per page
- * @throws ProtocolError InvalidParams for an invalid cursor
+ * A cursor names the last entry that was looked at, so that entries which are added or removed between two pages neither shift nor repeat
+ * the others.
  */
-async function visiblePage<Kind extends ListedKind>(
-  table: HandlerTable,
-  kind: Kind,
-  context: McpContext,
-  { cursor, size }: { cursor: string | undefined; size: number },
-): Promise<{ entries: EntryOf<Kind>[]; nextCursor?: string }> {
-  const rest = table.after(kind, ordinalOf(cursor));
-  const entries: EntryOf<Kind>[] = [];
-  // Entries are taken a chunk at a time: the guards of a chunk run side by side, and none for entries of a later page.
-  for (let start = 0; start < rest.length; start += size) {
-    const chunk = rest.slice(start, start + size);
-    const shown = await Promise.all(
-      chunk.map(
-        async ({ entry }) => !table.isHidden(entry, context.mcpCall) && (!entry.guarded || entry.visible(context)),
-      ),
-    );
-    for (const [position, { ordinal, entry }] of chunk.entries()) {
-      if (!shown[position]) continue;
-      entries.push(entry);
-      const last = start + position + 1 === rest.length;
-      if (entries.length === size && !last) return { entries, nextCursor: cursorOf(ordinal) };
+class VisibleList {
+  constructor(
+    private readonly kind: ListedKind,
+    /** The place of a source is its ordinal. */
+    private readonly all: readonly HandlerSource[],
+    private readonly sources: EndpointSources,
+    private readonly context: McpContext,
+  ) {}
+
+  /** @throws ProtocolError InvalidParams for an invalid cursor; what a source throws */
+  async page(cursor: string | undefined, size: number): Promise<{ wires: object[]; nextCursor?: string }> {
+    const { kind, all } = this;
+    const call = this.context.mcpCall;
+    const begin = this.#placeOf(cursor);
+    const wires: object[] = [];
+    let last = begin;
+    for (let { ordinal } = begin; ordinal < all.length; ordinal++) {
+      const source = all[ordinal]!;
+      if (!this.#lists(source)) continue;
+      let after = ordinal === begin.ordinal ? begin.place : undefined;
+      let chunk = size - wires.length;
+      do {
+        const page = await source.page(kind, call, after, chunk);
+        if (!page) throw invalidCursor(cursor);
+        // No guard is asked about the entries of a later page.
+        if (wires.length === size && page.next !== undefined) return { wires, nextCursor: cursorOf(last) };
+        const isShown = await this.#shown(page.items, ordinal);
+        for (const [index, { place, entry, wire }] of page.items.entries()) {
+          if (!isShown[index]) continue;
+          if (wires.length === size) return { wires, nextCursor: cursorOf(last) };
+          wires.push(wire ?? wireFor(entry as unknown as ListedEntry, call));
+          last = { ordinal, place };
+        }
+        after = page.next;
+        if (after !== undefined && (page.later || wires.length === size)) {
+          return { wires, nextCursor: cursorOf({ ordinal, place: after }) };
+        }
+        // Guards of a chunk run side by side, also when few entries are visible and the page lacks one.
+        chunk = size;
+      } while (after !== undefined);
     }
+    return { wires };
   }
-  return { entries };
+
+  /** Returns which items the caller sees. */
+  #shown(items: readonly SourceItem[], ordinal: number): MaybePromise<readonly boolean[]> {
+    const answers = items.map(({ entry }): MaybePromise<boolean> => {
+      return !entry || this.#isShown(entry as unknown as ListedEntry, ordinal);
+    });
+    return answers.some(isThenable) ? Promise.all(answers.map(async (each) => each)) : (answers as boolean[]);
+  }
+
+  #isShown(entry: ListedEntry, ordinal: number): MaybePromise<boolean> {
+    if (this.sources.table.isHidden(entry, this.context.mcpCall)) return false;
+    if (ordinal > 0) return this.#isFirst(entry, ordinal);
+    return !entry.guarded || this.#isVisible(entry);
+  }
+
+  async #isFirst(entry: ListedEntry, ordinal: number): Promise<boolean> {
+    if (await this.sources.isTaken(entry, this.context.mcpCall, this.all.slice(0, ordinal))) return false;
+    return !entry.guarded || entry.visible(this.context);
+  }
+
+  async #isVisible(entry: ListedEntry): Promise<boolean> {
+    return entry.visible(this.context);
+  }
+
+  #lists(source: HandlerSource): boolean {
+    return source === this.sources.table || source.perCaller(this.kind) !== undefined;
+  }
+
+  /** @throws ProtocolError InvalidParams */
+  #placeOf(cursor: string | undefined): ListPlace {
+    if (cursor === undefined) return { ordinal: 0, place: undefined };
+    const match = CURSOR.exec(Buffer.from(cursor, 'base64url').toString());
+    const source = match ? this.all[Number(match[1])] : undefined;
+    if (!source || !this.#lists(source)) throw invalidCursor(cursor);
+    return { ordinal: Number(match![1]), place: match![2] };
+  }
 }
 
-function cursorOf(ordinal: number): string {
-  return Buffer.from(`1:${ordinal}`).toString('base64url');
+/** Returns what lists show of an entry to the client of a call. */
+function wireFor({ wire, legacyWire }: ListedEntry, call: McpCall): object {
+  return legacyWire && !call.takesAnyStructure ? legacyWire : wire;
 }
 
-function ordinalOf(cursor: string | undefined): number {
-  if (cursor === undefined) return 0;
-  const match = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'));
-  if (!match) throw invalidParams(`The cursor ${shown(cursor)} is not valid. Request the list again without a cursor.`);
-  return Number(match[1]);
+function cursorOf({ ordinal, place }: ListPlace): string {
+  return Buffer.from(`4:${ordinal}:${place}`).toString('base64url');
+}
+
+function invalidCursor(cursor: string | undefined): Error {
+  return invalidParams(`The cursor ${shown(cursor)} is not valid. Request the list again without a cursor.`);
 }
 
 /**

@@ -15,6 +15,7 @@ import {
 import type { McpContext } from '../calls/mcp-context.js';
 import { McpServerRequestError } from '../calls/server-request.error.js';
 import { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
+import { EndpointSources } from '../handlers/registry/endpoint-sources.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { toolLog, toolProgress } from '../handlers/results/tool-event.js';
@@ -316,7 +317,9 @@ function dispatcher(): MethodDispatcher {
   const failures = { errorDetails: false, denials: 'result' } as const;
   const [invokers, module] = registryParts();
   const catalogues = new ToolCatalogues(table, failures, systemClock, invokers, () => () => {});
-  registerHandlers(new McpRegistry(table, failures, SWITCH, catalogues, invokers, module));
+  const sources = new EndpointSources(table);
+  sources.add(catalogues);
+  registerHandlers(new McpRegistry(table, failures, SWITCH, sources, catalogues, invokers, module));
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,
@@ -330,11 +333,11 @@ function dispatcher(): MethodDispatcher {
   return new MethodDispatcher(SERVER_INFO, declared)
     .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE, declared))
     .add(sessionMethods())
-    .add(subscriptionMethods(table, calls))
-    .add(listMethods(table, calls, { pageSize: 2, cache: CACHE, catalogues }))
-    .add(toolMethods(table, calls, catalogues))
-    .add(resourceMethods(table, calls, CACHE))
-    .add(promptMethods(table, calls));
+    .add(subscriptionMethods(sources, calls))
+    .add(listMethods(sources, calls, { pageSize: 2, cache: CACHE }))
+    .add(toolMethods(sources, calls))
+    .add(resourceMethods(sources, calls, CACHE))
+    .add(promptMethods(sources, calls));
 }
 
 function registerHandlers(registry: McpRegistry): void {

@@ -10,7 +10,7 @@ import { MCP_OPTIONS } from '../common/options.js';
 import type { McpCall } from '../calls/mcp-call.js';
 import type { ResolvedHandlerOptions } from '../handlers/handlers.options.js';
 import { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
-import { HandlerTable } from '../handlers/registry/handler-table.js';
+import { EndpointSources } from '../handlers/registry/endpoint-sources.js';
 import { type ResolvedRequestStateOptions, secretsFor } from '../questions/request-state.options.js';
 import { RequestStates } from '../questions/request-state.js';
 import { SessionRuntime } from '../sessions/session-runtime.js';
@@ -102,22 +102,23 @@ export const methodProviders: Provider[] = [
     provide: MethodDispatcher,
     useFactory: (
       { serverInfo, instructions, pageSize, sessions }: EndpointOptions,
-      table: HandlerTable,
+      sources: EndpointSources,
       calls: HandlerCalls,
       cache: EndpointCachePolicy,
       declared: EndpointCapabilities,
       catalogues: ToolCatalogues,
     ) => {
-      const admits = (uri: string, call: McpCall) => admitsResource(table, uri, calls.context(call));
+      sources.add(catalogues);
+      const admits = (uri: string, call: McpCall) => admitsResource(sources, uri, calls.context(call));
       const methods = new MethodDispatcher(serverInfo, declared, admits)
         .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
-        .add(listMethods(table, calls, { pageSize, cache, catalogues }))
-        .add(toolMethods(table, calls, catalogues))
-        .add(resourceMethods(table, calls, cache))
-        .add(promptMethods(table, calls));
-      if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
+        .add(listMethods(sources, calls, { pageSize, cache }))
+        .add(toolMethods(sources, calls))
+        .add(resourceMethods(sources, calls, cache))
+        .add(promptMethods(sources, calls));
+      if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(sources, calls));
       return methods;
     },
-    inject: [MCP_OPTIONS, HandlerTable, HandlerCalls, EndpointCachePolicy, EndpointCapabilities, ToolCatalogues],
+    inject: [MCP_OPTIONS, EndpointSources, HandlerCalls, EndpointCachePolicy, EndpointCapabilities, ToolCatalogues],
   },
 ];

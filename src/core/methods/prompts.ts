@@ -1,13 +1,15 @@
 import { isObject } from '../protocol/json-rpc.js';
 import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
+import { isThenable, type MaybePromise } from '../common/promises.js';
+import type { McpCall } from '../calls/mcp-call.js';
 import type { McpTarget } from '../calls/mcp-target.js';
 import {
   entryOf,
-  type HandlerTable,
   type PromptEntry,
   type ResourceEntry,
   type ResourceTemplateEntry,
 } from '../handlers/registry/handler-table.js';
+import type { EndpointSources } from '../handlers/registry/endpoint-sources.js';
 import { shown } from '../protocol/errors.js';
 import { notFound } from '../handlers/results/handler-failure.js';
 import { sdk } from '../protocol/spec.js';
@@ -36,13 +38,15 @@ const NO_COMPLETION: CompleteResult['completion'] = { values: [], total: 0, hasM
 /**
  * Serves `prompts/get`, and `completion/complete` for the arguments of prompts and the variables of resource templates.
  */
-export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
+export function promptMethods(sources: EndpointSources, calls: HandlerCalls): ServedMethods {
+  const { table } = sources;
   const get: ServedMethod<GetParams> = {
     asks: true,
     read: paramsReader('GetPromptRequest', ({ name, arguments: args }) =>
       typeof name === 'string' && (args === undefined || isRecordOfTexts(args)) ? { name, arguments: args } : undefined,
     ),
-    find: ({ name }) => (typeof name === 'string' ? table.get('prompt', name) : undefined),
+    find: ({ name }, call) =>
+      typeof name === 'string' ? (table.get('prompt', name) ?? sources.find('prompt', name, call)) : undefined,
     serve({ name, arguments: args }, call) {
       const prompt = entryOf(call, 'prompt');
       if (!prompt) throw notFound('prompt', name);
@@ -51,9 +55,9 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
   };
   const complete: ServedMethod<CompleteParams> = {
     read: paramsReader('CompleteRequest', plainCompletion),
-    find({ ref }) {
-      const about = isObject(ref) ? referred(table, ref) : undefined;
-      return about && ({ kind: 'completion', key: about.key, about } satisfies CompletionTarget);
+    find({ ref }, call) {
+      const about = isObject(ref) ? referred(sources, ref, call) : undefined;
+      return isThenable(about) ? about.then(completionOf) : completionOf(about);
     },
     async serve({ ref, argument, context: known }, call) {
       const entry = (call.target as CompletionTarget | undefined)?.about;
@@ -94,10 +98,22 @@ function isMissing(error: unknown): boolean {
 type Completed = PromptEntry | ResourceTemplateEntry | ResourceEntry;
 type CompletionTarget = McpTarget & { readonly about: Completed };
 
+function completionOf(about: Completed | undefined): CompletionTarget | undefined {
+  return about && { kind: 'completion', key: about.key, about };
+}
+
 /** @param ref unchecked */
-function referred(table: HandlerTable, { type, name, uri }: RawParams): Completed | undefined {
-  if (type === 'ref/prompt') return typeof name === 'string' ? table.get('prompt', name) : undefined;
-  return isUri(uri) ? (table.get('template', uri) ?? table.get('resource', uri)) : undefined;
+function referred(
+  sources: EndpointSources,
+  { type, name, uri }: RawParams,
+  call: McpCall,
+): MaybePromise<Completed | undefined> {
+  const { table } = sources;
+  if (type === 'ref/prompt') {
+    return typeof name === 'string' ? (table.get('prompt', name) ?? sources.find('prompt', name, call)) : undefined;
+  }
+  if (!isUri(uri)) return undefined;
+  return table.get('template', uri) ?? table.get('resource', uri) ?? sources.find('template', uri, call);
 }
 
 function plainCompletion({ ref, argument, context }: Readonly<Record<string, unknown>>): CompleteParams | undefined {

@@ -3,11 +3,11 @@ import type { McpCall } from '../calls/mcp-call.js';
 import type { McpContext } from '../calls/mcp-context.js';
 import {
   entryOf,
-  type HandlerTable,
   type ResourceEntry,
   type ResourceTemplateEntry,
   type TemplateMatch,
 } from '../handlers/registry/handler-table.js';
+import type { EndpointSources } from '../handlers/registry/endpoint-sources.js';
 import { canonicalUri, MAX_URI_CHARACTERS } from '../protocol/uris.js';
 import { notFound } from '../handlers/results/handler-failure.js';
 import { type CachePolicy, withReadHints } from './cache-hints.js';
@@ -24,11 +24,13 @@ const uriOnly = ({ uri }: RawParams): UriParams | undefined => (typeof uri === '
 const DONE = Object.freeze({});
 
 /** Serves `resources/read`. */
-export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache: CachePolicy): ServedMethods {
+export function resourceMethods(sources: EndpointSources, calls: HandlerCalls, cache: CachePolicy): ServedMethods {
+  const { table } = sources;
   const read: ServedMethod<UriParams> = {
     asks: true,
     read: paramsReader('ReadResourceRequest', uriOnly),
-    find: ({ uri }) => (isUri(uri) ? findResource(table, uri) : undefined),
+    find: ({ uri }, call) =>
+      isUri(uri) ? (table.find(uri, call, 'resource') ?? sources.find('resource', uri, call)) : undefined,
     async serve({ uri }, call) {
       const entry = entryOf(call, 'resource') ?? entryOf(call, 'template');
       if (!entry) throw notFound('resource', uri);
@@ -42,12 +44,12 @@ export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache:
 }
 
 /** Serves the subscriptions of sessions: a session keeps what it is subscribed to, once the request has succeeded. */
-export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
+export function subscriptionMethods(sources: EndpointSources, calls: HandlerCalls): ServedMethods {
   const subscribe: ServedMethod<UriParams> = {
     era: 'legacy',
     read: paramsReader('SubscribeRequest', uriOnly),
     async serve({ uri }, call) {
-      if (!(await admitsResource(table, uri, calls.context(call)))) throw notFound('resource', uri);
+      if (!(await admitsResource(sources, uri, calls.context(call)))) throw notFound('resource', uri);
       return DONE;
     },
   };
@@ -63,9 +65,10 @@ export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): S
  * Returns whether there is a resource at a URI that the caller may read: only then may it learn when it changes. Unlike for a
  * list, the guards have the arguments.
  */
-export async function admitsResource(table: HandlerTable, uri: string, context: McpContext): Promise<boolean> {
-  const entry = findResource(table, uri);
-  return entry && !table.isHidden(entry, context.mcpCall) ? entry.admits(argsOf(entry, uri), context) : false;
+export async function admitsResource(sources: EndpointSources, uri: string, context: McpContext): Promise<boolean> {
+  const { mcpCall } = context;
+  const entry = sources.table.find(uri, mcpCall, 'resource') ?? (await sources.find('resource', uri, mcpCall));
+  return entry && !sources.table.isHidden(entry, mcpCall) ? entry.admits(argsOf(entry, uri), context) : false;
 }
 
 /** Returns a result in which the URI of the resource is spelled as in the request: clients compare it with theirs. */
@@ -86,12 +89,4 @@ export function isUri(uri: unknown): uri is string {
 /** Returns the arguments of the handler of a resource, or of a template that matches its URI. */
 function argsOf(entry: ResourceEntry | ResourceTemplateEntry, uri: string): TemplateMatch {
   return entry.kind === 'template' ? { uri, variables: entry.template.match(uri)! } : ({ uri } as TemplateMatch);
-}
-
-/** Returns the resource with this URI, or the first template that matches it. */
-export function findResource(table: HandlerTable, uri: string): ResourceEntry | ResourceTemplateEntry | undefined {
-  const entry = table.get('resource', uri);
-  if (entry) return entry;
-  for (const template of table.all('template')) if (template.template.match(uri)) return template;
-  return undefined;
 }

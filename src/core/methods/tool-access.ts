@@ -1,9 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { MaybePromise } from '../common/promises.js';
 import type { McpCall } from '../calls/mcp-call.js';
-import { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
-import { HandlerTable, type ToolEntry } from '../handlers/registry/handler-table.js';
+import { EndpointSources } from '../handlers/registry/endpoint-sources.js';
+import type { ToolEntry } from '../handlers/registry/handler-table.js';
 import { HandlerCalls } from './handler-calls.js';
+
+type Deciding = Pick<ToolEntry, 'permits' | 'assertPermits'>;
 
 /**
  * Decides about requests that concern an earlier call of a tool, such as those about its task. They need the scopes of the
@@ -13,9 +14,8 @@ import { HandlerCalls } from './handler-calls.js';
 @Injectable()
 export class ToolAccess {
   constructor(
-    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(EndpointSources) private readonly sources: EndpointSources,
     @Inject(HandlerCalls) private readonly calls: HandlerCalls,
-    @Inject(ToolCatalogues) private readonly catalogues: ToolCatalogues,
   ) {}
 
   /** @throws (rejects) McpError UNAVAILABLE if it is not known */
@@ -29,8 +29,17 @@ export class ToolAccess {
     for (const each of await this.#deciding(tool, call)) each.assertPermits(this.calls.context(call));
   }
 
-  #deciding(name: string, call: McpCall): MaybePromise<readonly Pick<ToolEntry, 'permits' | 'assertPermits'>[]> {
-    const tool = this.table.get('tool', name);
-    return tool ? [tool] : this.catalogues.deciding(name, call);
+  /** Returns the tool; if no source has it, what may have been around it. */
+  async #deciding(name: string, call: McpCall): Promise<readonly Deciding[]> {
+    const { table, added } = this.sources;
+    const tool = table.get('tool', name);
+    if (tool) return [tool];
+    const around: object[] = [];
+    for (const source of added) {
+      const answer = await (source.deciding?.(name, call) ?? source.find(name, call, 'tool'));
+      if (Array.isArray(answer)) around.push(...(answer as readonly object[]));
+      else if (answer) return [answer as unknown as ToolEntry];
+    }
+    return around as Deciding[];
   }
 }

@@ -1,6 +1,6 @@
 import type { McpCall } from '../calls/mcp-call.js';
-import type { HandlerTable, ToolEntry } from '../handlers/registry/handler-table.js';
-import type { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
+import type { EndpointSources } from '../handlers/registry/endpoint-sources.js';
+import type { ToolEntry } from '../handlers/registry/handler-table.js';
 import { notFound } from '../handlers/results/handler-failure.js';
 import { ERAS, type McpEra } from '../protocol/era.js';
 import type { McpError } from '../protocol/errors.js';
@@ -18,7 +18,8 @@ interface CallParams {
 const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 
 /** Serves `tools/call`. */
-export function toolMethods(table: HandlerTable, calls: HandlerCalls, catalogues: ToolCatalogues): ServedMethods {
+export function toolMethods(sources: EndpointSources, calls: HandlerCalls): ServedMethods {
+  const { table } = sources;
   const call: ServedMethod<CallParams> = {
     asks: true,
     read: paramsReader(
@@ -32,7 +33,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls, catalogues
       withoutTask,
     ),
     find({ name }, served) {
-      return typeof name === 'string' ? (table.get('tool', name) ?? catalogues.find(name, served)) : undefined;
+      return typeof name === 'string' ? (table.get('tool', name) ?? sources.find('tool', name, served)) : undefined;
     },
     serve({ name, arguments: args }, served) {
       const tool = served.target as ToolEntry | undefined;

@@ -8,54 +8,79 @@ export type ListedKind = 'tool' | 'resource' | 'template' | 'prompt';
 /**
  * # Where handlers of an endpoint are from
  *
- * The table of decorated and registered handlers is the first source of an endpoint; catalogues and skills are others. Of two handlers with
- * one key, that of the source which was added first has precedence: the other one is neither listed nor found.
+ * The table of decorated and registered handlers is the first source of an endpoint; plugins add others, such as that of catalogues. Of
+ * two handlers with one key, that of the source which was added first has precedence: the other one is neither listed nor found.
  *
- * Its entries must have been asked about by `PluginHost.ask`, and checked by `HandlerTable.assertServable`, before they are returned.
+ * Sources return entries that `McpEndpointHost.entryOf()` has made, or that `HandlerTable.assertServable()` has accepted: plugins have
+ * been asked about them.
  *
  * @internal
  */
 export interface HandlerSource {
-  /** Names it in messages. */
-  readonly origin: string;
-  /** Whether its list of a kind differs by caller, so that no cache may share it; `undefined`: it lists none of this kind. */
+  /** Says what it serves, for the log at start, such as `tools per caller of PluginTools`. @default the log says nothing */
+  readonly summary?: string | undefined;
+  /** Whether its list of a kind differs by caller, so that no cache may share it; `undefined`: it has none of this kind. */
   perCaller(kind: ListedKind): boolean | undefined;
   /**
-   * Finds the handler of a call, for callers that may not see it, too: guards are asked later.
+   * Finds the handler of a call, also for callers that may not see it: guards are asked later.
    *
-   * @param key the name of a tool or prompt, the URI of a resource, in the form in which URIs are compared
+   * @param key the name of a tool or prompt, the URI of a resource, the URI template, in the form in which they are compared
+   * @param kind for a resource, a template that matches its URI is found too
    */
   find(key: string, call: McpCall, kind: ListedKind): MaybePromise<McpHandlerTarget | undefined>;
   /**
-   * Returns a part of its list, in an order that changes neither repeat nor skip: those behind a place.
+   * Returns a part of its list, in an order that changes neither repeat nor skip.
    *
-   * @param after the place of the item behind which the part begins; `undefined`: at the beginning
-   * @param size more items than that are of no use
+   * @param after the place behind which the part begins; `undefined`: at the beginning. Clients send it, so it may be any text
+   * @param size more items than that are of no use; 0: whether there is one
+   * @returns `undefined`: it has no such place
    * @throws (rejects) the error that the list is answered with
    */
-  page(kind: ListedKind, call: McpCall, after: string | undefined, size: number): MaybePromise<SourcePage>;
+  page(kind: ListedKind, call: McpCall, after: string | undefined, size: number): MaybePromise<SourcePage | undefined>;
   /**
-   * Returns what decides about requests that concern an earlier call of a tool, such as those about its task; without this method, the
-   * handler that `find` gives.
+   * Decides about requests that concern an earlier call of a tool, such as those about its task.
    *
+   * @default the handler that `find` gives
+   * @returns the tool, or what may have been around it if it is gone
    * @throws (rejects) McpError UNAVAILABLE if it is not known
    */
-  deciding?(key: string, call: McpCall): MaybePromise<readonly object[]>;
+  deciding?(key: string, call: McpCall): MaybePromise<McpHandlerTarget | readonly object[]>;
 }
 
 /** A part of the list of a source. @internal */
 export interface SourcePage {
   readonly items: readonly SourceItem[];
-  /** Whether there is more behind the last item. */
-  readonly more: boolean;
+  /** The place behind which the next part begins; absent: this one is the last. With `size` 0 any text says that there is one. */
+  readonly next?: string | undefined;
+  /** Whether the client must ask for the next part, though its page has room: this request has cost the source enough. */
+  readonly later?: boolean;
 }
 
 /** @internal */
 export interface SourceItem {
-  /** Where the next part begins, if this item is the last one that was shown: any text, as short as possible. */
+  /** The next part begins behind it, if this item is the last one that is shown: a text that is as short as possible. */
   readonly place: string;
-  /** Lists show it to callers whom its guards accept, unless it is hidden. */
+  /** Lists show it to callers whom its guards accept, unless it is hidden, or an earlier source has its key. */
   readonly entry?: McpHandlerTarget;
   /** Lists show this as it is: the source has asked guards. */
   readonly wire?: object;
+}
+
+/**
+ * Returns a part of a list.
+ *
+ * @param items in the order of their places
+ * @param isBehind returns whether an item is behind `after`
+ */
+export function partOf<Item extends SourceItem>(
+  items: readonly Item[],
+  after: string | undefined,
+  size: number,
+  isBehind: (item: Item) => boolean,
+): SourcePage {
+  const begin = after === undefined ? 0 : items.findIndex(isBehind);
+  if (begin === -1) return { items: [] };
+  const part = items.slice(begin, begin + size);
+  const isLast = begin + part.length === items.length;
+  return { items: part, next: isLast ? undefined : (part.at(-1)?.place ?? after ?? '') };
 }

@@ -92,6 +92,14 @@ export abstract class McpEndpointHost {
    */
   abstract serve(source: HandlerSource): void;
   /**
+   * Makes a handler for a source.
+   *
+   * @param registration as `McpRegistry` takes it: data, and a function
+   * @param source names where it is from, in messages and metrics
+   * @throws McpHandlerDefinitionError when the endpoint cannot serve it, and what plugins throw
+   */
+  abstract entryOf(kind: ListedKind, registration: object, source: string): McpHandlerTarget;
+  /**
    * Tells clients that their lists of a kind have changed.
    *
    * @param only the principals whose lists have, `null` for anonymous callers; absent: all

@@ -1,4 +1,5 @@
 import { logger } from '../../calls/operator-log.js';
+import type { EndpointSources } from '../registry/endpoint-sources.js';
 import type { HandlerKind, HandlerTable } from '../registry/handler-table.js';
 
 /** So many handlers of a kind are named, with so many characters: hundreds of them must not fill the log. */
@@ -20,18 +21,15 @@ export function nameOfEndpoint(name: string | undefined, paths: readonly string[
 }
 
 /** Logs the path and the handlers of an endpoint, so that a missing handler is visible. */
-export function logWhatIsServed(
-  endpoint: string,
-  table: HandlerTable | 'server',
-  catalogues: readonly string[] = [],
-): void {
-  if (table === 'server') return logger.log(`${endpoint} is served by the server that the option "server" creates.`);
+export function logWhatIsServed(endpoint: string, sources: EndpointSources | 'server'): void {
+  if (sources === 'server') return logger.log(`${endpoint} is served by the server that the option "server" creates.`);
+  const { table, added } = sources;
+  const others = added.flatMap(({ summary = [] }) => summary);
   const all = Object.keys(NOUNS) as HandlerKind[];
   // Few endpoints have extensions.
   const kinds = all.filter((kind) => (kind !== 'method' && kind !== 'skill') || table.size(kind) > 0);
-  const perCaller = catalogues.length > 0 ? [`tools per caller of ${catalogues.join(', ')}`] : [];
-  logger.log(`${endpoint}: ${[...kinds.map((kind) => counted(kind, table)), ...perCaller].join(', ')}.`);
-  if (catalogues.length === 0 && kinds.every((kind) => table.size(kind) === 0)) {
+  logger.log(`${endpoint}: ${[...kinds.map((kind) => counted(kind, table)), ...others].join(', ')}.`);
+  if (others.length === 0 && kinds.every((kind) => table.size(kind) === 0)) {
     logger.warn(
       `${endpoint} has no handlers: no class of this app that belongs to it has a method with @Tool(), @Resource(), @ResourceTemplate() or @Prompt(), and nothing is registered in McpRegistry. Put the class into the "providers" of a module that the app imports.`,
     );

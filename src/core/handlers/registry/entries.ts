@@ -46,8 +46,8 @@ export interface EntrySource {
   readonly origin: string;
   readonly compiler: SchemaCompiler;
   readonly failures: FailureOptions & ToolResultOptions;
-  /** The class of the catalogue that the tool is from. */
-  readonly source?: string;
+  /** Names where it is from, if not from a decorator or the registry, such as the class of a catalogue. */
+  readonly source?: string | undefined;
   /** Makes the runner. @param validate checks the arguments, after the guards; without it they are taken as they are */
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
   /** Present if a tool is a route too, and has no schema of its own. */
@@ -167,6 +167,7 @@ export function resourceEntry(options: ResourceOptions, source: EntrySource): Re
   return {
     kind: 'resource',
     key: uri,
+    source: source.source,
     option: optionsOf(options),
     wire: wireOf('Resource', { uri, name, title, description, icons, mimeType, size, annotations, _meta }, origin),
     ...cacheOf(cache, origin),
@@ -188,6 +189,7 @@ export function templateEntry(options: ResourceTemplateOptions, source: EntrySou
   return {
     kind: 'template',
     key: uriTemplate,
+    source: source.source,
     option: optionsOf(options),
     wire: wireOf('ResourceTemplate', fields, origin),
     ...cacheOf(cache, origin),
@@ -217,6 +219,7 @@ export function promptEntry(options: PromptOptions, source: EntrySource): Prompt
   return {
     kind: 'prompt',
     key: name,
+    source: source.source,
     option: optionsOf(options),
     wire: wireOf('Prompt', { name, title, description, icons, arguments: list as PromptArgument[], _meta }, origin),
     completions: completionsOf(`prompt "${name}"`, names, about, source),

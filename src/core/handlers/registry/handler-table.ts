@@ -19,6 +19,7 @@ import type { McpCacheHints, McpListResourcesArgs } from '../decorators/handler-
 import { toolTaskOf } from '../decorators/task-options.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
+import { type HandlerSource, partOf, type SourcePage } from '../../plugins/handler-source.js';
 import type { ListedKind } from '../../plugins/mcp-plugin.js';
 import { Offer } from '../../plugins/offer.js';
 import type { Hooked, PluginHost } from '../../plugins/plugin-host.js';
@@ -58,6 +59,8 @@ interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args
   readonly wire: Readonly<Wire>;
   /** Lists show this part to clients that take no other structured content than objects (D18); absent: the same. */
   readonly legacyWire?: Readonly<Wire> | undefined;
+  /** Names where it is from, if not from a decorator or the registry, such as the class of a catalogue. */
+  readonly source?: string | undefined;
 }
 
 export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, unknown> {
@@ -65,8 +68,6 @@ export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknow
   readonly paramHeaders: readonly ParamHeader[];
   /** Whether it is a GET or HEAD route too. */
   readonly reads?: boolean | undefined;
-  /** The class of the catalogue that it is from. */
-  readonly source?: string | undefined;
   /** The schemas, as lists show them. */
   readonly inputSchema: Tool['inputSchema'];
   readonly outputSchema: Tool['outputSchema'] | undefined;
@@ -177,8 +178,13 @@ export function entryOf<Kind extends HandlerKind>({ target }: McpCall, kind: Kin
 export interface PlacedEntry<Kind extends HandlerKind> {
   /** Grows with each entry that is added; it is never used again. */
   readonly ordinal: number;
+  /** The ordinal as a text. */
+  readonly place: string;
   readonly entry: EntryOf<Kind>;
 }
+
+/** The ordinal of an entry. */
+const PLACE = /^\d{1,15}$/;
 
 /** Names the list that shows entries of a kind; templates are resources. */
 const LIST_OF: Readonly<Record<ListedKind, McpHandlerListChange['list']>> = {
@@ -199,7 +205,7 @@ type Places = { readonly [Kind in HandlerKind]: Map<string, PlacedEntry<Kind>> }
  * Invariants: keys are unique within a kind, URIs in the form in which they are compared; an entry that replaces another takes its place.
  */
 @Injectable()
-export class HandlerTable {
+export class HandlerTable implements HandlerSource {
   readonly #places: Places = {
     tool: new Map(),
     resource: new Map(),
@@ -208,6 +214,8 @@ export class HandlerTable {
     skill: new Map(),
     method: new Map(),
   };
+  /** The lists as they were asked for since their last change. */
+  readonly #lists: { [Kind in HandlerKind]?: readonly PlacedEntry<Kind>[] | undefined } = {};
   readonly #changes$ = new Subject<McpHandlerListChange>();
   /** Decides what lists hide; absent: nothing. */
   plugins: Pick<PluginHost, 'isHidden' | 'hidesByCaller'> | undefined;
@@ -243,10 +251,34 @@ export class HandlerTable {
     for (const { entry } of this.#of(kind).values()) yield entry;
   }
 
-  /** Returns the entries behind a place, in order. */
-  after<Kind extends HandlerKind>(kind: Kind, ordinal: number): PlacedEntry<Kind>[] {
-    const places = [...this.#of(kind).values()];
-    return ordinal === 0 ? places : places.filter((place) => place.ordinal > ordinal);
+  /** Finds an entry; for a resource also the first template that matches its URI. */
+  find<Kind extends ListedKind>(
+    key: string,
+    _call: McpCall | undefined,
+    kind: Kind,
+  ): EntryOf<Kind | (Kind extends 'resource' ? 'template' : never)> | undefined;
+  find(key: string, _call: McpCall | undefined, kind: ListedKind): ListedEntry | undefined {
+    const entry = this.get(kind, key);
+    if (entry || kind !== 'resource') return entry;
+    for (const template of this.all('template')) if (template.template.match(key)) return template;
+    return undefined;
+  }
+
+  page(kind: ListedKind, _call: McpCall, after: string | undefined, size: number): SourcePage | undefined {
+    if (after !== undefined && !PLACE.test(after)) return undefined;
+    return partOf(this.placed(kind), after, size, ({ ordinal }) => ordinal > Number(after));
+  }
+
+  perCaller(kind: ListedKind): boolean {
+    for (const { guarded } of this.all(kind)) if (guarded) return true;
+    if (kind === 'resource') for (const { listing } of this.all('template')) if (listing) return true;
+    return false;
+  }
+
+  /** Returns the entries of a kind with their places, in order. */
+  placed<Kind extends HandlerKind>(kind: Kind): readonly PlacedEntry<Kind>[] {
+    const lists: { [K in Kind]?: readonly PlacedEntry<K>[] | undefined } = this.#lists;
+    return (lists[kind] ??= [...this.#of(kind).values()]);
   }
 
   size(kind: HandlerKind): number {
@@ -265,7 +297,8 @@ export class HandlerTable {
     const present = places.get(key)?.entry;
     if (present) throw new McpDuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
     this.assertServable(entry);
-    places.set(key, { ordinal: ++this.#lastOrdinal, entry });
+    const ordinal = ++this.#lastOrdinal;
+    places.set(key, { ordinal, place: String(ordinal), entry });
     this.#changed(entry.kind);
   }
 
@@ -287,7 +320,7 @@ export class HandlerTable {
     const key = keyOf(entry.kind, entry.key);
     const present = places.get(key);
     if (!present) return false;
-    places.set(key, { ordinal: present.ordinal, entry });
+    places.set(key, { ...present, entry });
     this.#changed(entry.kind);
     return true;
   }
@@ -336,6 +369,7 @@ export class HandlerTable {
   }
 
   #changed(kind: HandlerKind): void {
+    this.#lists[kind] = undefined;
     if (kind !== 'method' && kind !== 'skill') this.#changes$.next({ list: LIST_OF[kind] });
   }
 }

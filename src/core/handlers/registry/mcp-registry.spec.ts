@@ -8,6 +8,7 @@ import { registryParts } from '../../../../test/support/registry-parts.js';
 import { McpRegistry } from './mcp-registry.js';
 
 const FAILURES = { errorDetails: false, denials: 'result' } as const;
+const SOURCES = { mayHave: () => false };
 /** Handlers are switched by the endpoint. */
 const SWITCH = { get: () => undefined, set: () => Promise.resolve() };
 
@@ -17,7 +18,7 @@ function madeRegistry(): {
   changes: McpHandlerListChange['list'][];
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(table, FAILURES, SWITCH, { changed: () => {}, empty: true }, ...registryParts());
+  const registry = new McpRegistry(table, FAILURES, SWITCH, SOURCES, { changed: () => {} }, ...registryParts());
   const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   return { table, registry, changes };
@@ -128,7 +129,8 @@ describe('the registry', () => {
       new HandlerTable({ assertHandlers }),
       FAILURES,
       SWITCH,
-      { changed: () => {}, empty: true },
+      SOURCES,
+      { changed: () => {} },
       ...registryParts(),
     );
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(

@@ -28,6 +28,7 @@ import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import type { ArgumentsOf, TypedSchema } from '../schema/schema-types.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
+import { EndpointSources } from './endpoint-sources.js';
 import { type McpHandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
 import { keyOf } from './uri-template.js';
 
@@ -182,7 +183,8 @@ export class McpRegistry {
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MCP_OPTIONS) private readonly failures: RegistryOptions,
     @Inject(OffSwitch) private readonly switches: Pick<OffSwitch, 'get' | 'set'>,
-    @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'changed' | 'empty'>,
+    @Inject(EndpointSources) private readonly sources: Pick<EndpointSources, 'mayHave'>,
+    @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'changed'>,
     @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
     @Inject(ModuleRef) private readonly module: ModuleRef,
   ) {}
@@ -288,8 +290,7 @@ export class McpRegistry {
         `The reason to switch off ${kind} ${shown(key)} must be a text of at most ${MAX_REASON} characters.`,
       );
     }
-    const perCaller = kind === 'tool' && !this.catalogues.empty;
-    if (!perCaller && !this.table.get(kind, key)) {
+    if (!this.sources.mayHave(kind) && !this.table.get(kind, key)) {
       logger.warn(
         `disable(): this endpoint has no ${kind} ${shown(key)} yet. The name stays switched off until enable(); a ${kind} that is registered later is off.`,
       );
@@ -332,13 +333,29 @@ export class McpRegistry {
     return this.invokers.createOf(registered, { kind, name, validate, ...(listGuards && { listGuards }) });
   };
 
+  /**
+   * Makes an entry for a source, see `McpEndpointHost.entryOf()`.
+   *
+   * @throws McpHandlerDefinitionError, and what plugins throw
+   * @internal
+   */
+  entryOf(kind: ListedKind, registration: object, source: string): ListedEntry {
+    const entry = registeredEntry(kind, registration as Registrations[typeof kind], { ...this.#shared, source });
+    this.table.assertServable(entry);
+    return entry;
+  }
+
+  get #shared(): Omit<RegisteredSource, 'source'> {
+    const results = { serialized: () => this.invokers.isSerialized() };
+    return { failures: this.failures, results, runnerOf: this.#runnerOf };
+  }
+
   #register<Kind extends ListedKind, Changes extends object>(
     kind: Kind,
     registration: Registrations[Kind],
   ): McpRegistration<Changes> {
     let current = { ...registration };
-    const results = { serialized: () => this.invokers.isSerialized() };
-    const shared = { failures: this.failures, results, runnerOf: this.#runnerOf };
+    const shared = this.#shared;
     let entry = registeredEntry(kind, current, shared);
     const { key, origin } = entry;
     this.table.add(entry);
@@ -398,11 +415,15 @@ const ENTRIES: {
   readonly [Kind in ListedKind]: (registration: Registrations[Kind], source: EntrySource) => ListedEntry;
 } = { tool: toolEntry, resource: resourceEntry, template: templateEntry, prompt: promptEntry };
 
+interface RegisteredSource extends Pick<EntrySource, 'failures' | 'results' | 'source'> {
+  readonly runnerOf: RunnerOf;
+}
+
 /** Makes an entry of a registration. @throws McpHandlerDefinitionError */
 function registeredEntry<Kind extends ListedKind>(
   kind: Kind,
   registration: Registrations[Kind],
-  { runnerOf, ...shared }: Pick<EntrySource, 'failures' | 'results'> & { readonly runnerOf: RunnerOf },
+  { runnerOf, source, ...shared }: RegisteredSource,
 ): ListedEntry {
   const {
     handler,
@@ -412,7 +433,7 @@ function registeredEntry<Kind extends ListedKind>(
     visible,
   } = registration as McpToolRegistration<never> & Pick<McpResourceTemplateRegistration<never>, 'complete' | 'list'>;
   const name = Reflect.get(registration, KEYS[kind]) as string;
-  const origin = `${kind} ${shown(name)} (registered at run time)`;
+  const origin = `${kind} ${shown(name)} (${source ?? 'registered at run time'})`;
   if (typeof handler !== 'function') {
     throw new McpHandlerDefinitionError(origin, `its "handler" must be a function; got ${shown(handler)}.`);
   }
@@ -421,6 +442,7 @@ function registeredEntry<Kind extends ListedKind>(
     runnerOf({ kind, name, origin, handler: run, access, validate });
   return ENTRIES[kind](registration, {
     ...shared,
+    source,
     origin,
     // The compiler is collected together with the entry.
     compiler: new SchemaCompiler(),
