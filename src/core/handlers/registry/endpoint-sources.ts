@@ -32,7 +32,7 @@ export class EndpointSources {
     return this.#added;
   }
 
-  /** Adds a source, at start. @throws McpHandlerDefinitionError when the endpoint serves no handlers of the app */
+  /** Adds a source, at start. */
   add(source: HandlerSource): void {
     this.#added.push(source);
   }
