@@ -60,7 +60,7 @@ export type {
 } from './core/handlers/decorators/handler-options.js';
 export { McpCatalogue, type McpCatalogueOptions, McpToolName } from './catalogue/catalogue.decorators.js';
 export type { McpCatalogueTool } from './catalogue/catalogue-tool.js';
-export type { McpCaller } from './catalogue/mcp-caller.js';
+export type { McpCaller } from './core/calls/mcp-caller.js';
 export { McpArgs, McpCtx } from './core/handlers/decorators/param.decorators.js';
 export {
   toolLog,
@@ -82,16 +82,14 @@ export {
 } from './core/handlers/handlers.errors.js';
 export type { McpHandlerSchema } from './core/handlers/schema/handler-schema.js';
 export type { McpHandlerDecorator } from './core/handlers/schema/schema-types.js';
-export {
-  McpRegistry,
-  type McpHandlerFunction,
-  type McpHandlerInfo,
-  type McpRegistration,
-  type McpPromptRegistration,
-  type McpResourceRegistration,
-  type McpResourceTemplateRegistration,
-  type McpToolRegistration,
-} from './core/handlers/registry/mcp-registry.js';
+export { McpRegistry, type McpHandlerInfo, type McpRegistration } from './core/handlers/registry/mcp-registry.js';
+export type {
+  McpHandlerFunction,
+  McpPromptRegistration,
+  McpResourceRegistration,
+  McpResourceTemplateRegistration,
+  McpToolRegistration,
+} from './core/handlers/registry/registered-entries.js';
 export {
   type McpListedTool,
   type McpToolCallEvent,

@@ -7,7 +7,7 @@ import { McpArgs, McpCtx } from '../core/handlers/decorators/param.decorators.js
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../core/handlers/invocation/params.js';
 import type { McpCatalogueTool } from './catalogue-tool.js';
-import type { McpCaller } from './mcp-caller.js';
+import type { McpCaller } from '../core/calls/mcp-caller.js';
 
 /** Limits what is kept of a catalogue, on each node. @publicApi */
 export interface McpCatalogueOptions {

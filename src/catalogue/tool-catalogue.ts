@@ -19,7 +19,7 @@ import {
   toolOf,
 } from './catalogue-tool.js';
 import type { CatalogueProvider, ResolvedCatalogueOptions } from './catalogue.decorators.js';
-import { keyOf, type McpCaller } from './mcp-caller.js';
+import { keyOf, type McpCaller } from '../core/calls/mcp-caller.js';
 import type { SharedSchemas } from './shared-schemas.js';
 import { TwoGenerations } from './two-generations.js';
 

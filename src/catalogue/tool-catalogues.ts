@@ -15,7 +15,7 @@ import type { ListedKind } from '../core/plugins/mcp-plugin.js';
 import { HandlerTable, type ToolEntry } from '../core/handlers/registry/handler-table.js';
 import type { RequiredScopes } from './catalogue-tool.js';
 import type { ResolvedCatalogueOptions } from './catalogue.decorators.js';
-import { callerOf } from './mcp-caller.js';
+import { callerOf } from '../core/calls/mcp-caller.js';
 import { SharedSchemas } from './shared-schemas.js';
 import { type CallersTools, ToolCatalogue, UNKNOWN } from './tool-catalogue.js';
 

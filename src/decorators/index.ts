@@ -20,7 +20,7 @@ export {
 } from '../core/handlers/decorators/handler.decorators.js';
 export { McpCatalogue, McpToolName } from '../catalogue/catalogue.decorators.js';
 export type { McpCatalogueTool } from '../catalogue/catalogue-tool.js';
-export type { McpCaller } from '../catalogue/mcp-caller.js';
+export type { McpCaller } from '../core/calls/mcp-caller.js';
 export { McpArgs, McpCtx } from '../core/handlers/decorators/param.decorators.js';
 export { McpContext } from '../core/calls/mcp-context.js';
 export { McpExecutionContext } from '../core/calls/mcp-execution-context.js';

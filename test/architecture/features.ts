@@ -37,7 +37,7 @@ const STILL: Readonly<Record<string, number>> = {
   limits: 6,
   live: 22,
   server: 6,
-  skills: 27,
+  skills: 28,
   standalone: 22,
   stdio: 13,
   switches: 13,

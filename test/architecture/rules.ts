@@ -100,7 +100,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
     ],
     contracts: false,
   },
-  catalogue: { rooms: ['common', 'protocol', 'calls', 'sessions', 'handlers'], contracts: false },
+  catalogue: { rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'handlers'], contracts: false },
   doctor: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers'], contracts: false },
   card: { rooms: ['common', 'protocol', 'calls', 'plugins', 'http'], contracts: false },
   dev: { rooms: ['common', 'protocol', 'calls', 'plugins', 'log', 'sessions', 'state'], contracts: false },

@@ -6,6 +6,7 @@ import { HandlerInvokers, RegisteredHandlers } from './invocation/handler-invoke
 import { RequestContexts } from './invocation/request-contexts.js';
 import { EndpointSources } from './registry/endpoint-sources.js';
 import { HandlerTable } from './registry/handler-table.js';
+import { RegisteredEntries } from './registry/registered-entries.js';
 
 export const handlerProviders: Provider[] = [
   HandlerTable,
@@ -13,6 +14,7 @@ export const handlerProviders: Provider[] = [
   RequestContexts,
   HandlerInvokers,
   RegisteredHandlers,
+  RegisteredEntries,
   ToolCatalogues,
   RouteMiddleware,
   DeclaredHandlers,

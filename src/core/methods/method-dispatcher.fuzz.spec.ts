@@ -18,6 +18,7 @@ import { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
 import { EndpointSources } from '../handlers/registry/endpoint-sources.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
+import { RegisteredEntries } from '../handlers/registry/registered-entries.js';
 import { toolLog, toolProgress } from '../handlers/results/tool-event.js';
 import { RequestStates } from '../questions/request-state.js';
 import { registryParts } from '../../../test/support/registry-parts.js';
@@ -318,8 +319,9 @@ function dispatcher(): MethodDispatcher {
   const [invokers, module] = registryParts();
   const catalogues = new ToolCatalogues(table, failures, systemClock, invokers, () => () => {});
   const sources = new EndpointSources(table);
+  const entries = new RegisteredEntries(failures, invokers, module);
   sources.add(catalogues);
-  registerHandlers(new McpRegistry(table, failures, SWITCH, sources, catalogues, invokers, module));
+  registerHandlers(new McpRegistry(table, SWITCH, sources, catalogues, entries));
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,

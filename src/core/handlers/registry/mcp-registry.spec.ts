@@ -6,11 +6,14 @@ import { HandlerTable, type McpHandlerListChange } from './handler-table.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import { registryParts } from '../../../../test/support/registry-parts.js';
 import { McpRegistry } from './mcp-registry.js';
+import { RegisteredEntries } from './registered-entries.js';
 
 const FAILURES = { errorDetails: false, denials: 'result' } as const;
 const SOURCES = { mayHave: () => false };
 /** Handlers are switched by the endpoint. */
 const SWITCH = { get: () => undefined, set: () => Promise.resolve() };
+
+const entries = (): RegisteredEntries => new RegisteredEntries(FAILURES, ...registryParts());
 
 function madeRegistry(): {
   table: HandlerTable;
@@ -18,7 +21,7 @@ function madeRegistry(): {
   changes: McpHandlerListChange['list'][];
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(table, FAILURES, SWITCH, SOURCES, { changed: () => {} }, ...registryParts());
+  const registry = new McpRegistry(table, SWITCH, SOURCES, { changed: () => {} }, entries());
   const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   return { table, registry, changes };
@@ -127,11 +130,10 @@ describe('the registry', () => {
     };
     const registry = new McpRegistry(
       new HandlerTable({ assertHandlers }),
-      FAILURES,
       SWITCH,
       SOURCES,
       { changed: () => {} },
-      ...registryParts(),
+      entries(),
     );
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(
       'its endpoint has the option "server"',

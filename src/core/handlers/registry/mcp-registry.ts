@@ -1,97 +1,24 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/server';
-import { type CanActivate, type ExecutionContext, Inject, Injectable, type Type } from '@nestjs/common';
-import { ModuleRef } from '@nestjs/core';
+import { Inject, Injectable, type Type } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { MCP_OPTIONS } from '../../common/options.js';
-import type { McpContext } from '../../calls/mcp-context.js';
 import { logger } from '../../calls/operator-log.js';
-import { McpExecutionContext } from '../../calls/mcp-execution-context.js';
 import { shown } from '../../protocol/errors.js';
-import { callerOf, type McpCaller } from '../../../catalogue/mcp-caller.js';
 import { ToolCatalogues } from '../../../catalogue/tool-catalogues.js';
-import type {
-  CompletionValues,
-  McpListedResources,
-  McpListResourcesArgs,
-  PromptOptions,
-  ResourceArgs,
-  ResourceOptions,
-  ResourceTemplateArgs,
-  ResourceTemplateOptions,
-  ToolOptions,
-} from '../decorators/handler-options.js';
+import type { ResourceTemplateArgs } from '../decorators/handler-options.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
-import type { FailureOptions, McpHandlerOptions, ToolResultOptions } from '../handlers.options.js';
-import { HandlerInvokers } from '../invocation/handler-invokers.js';
-import type { HandlerRunner } from '../results/handler-outcome.js';
-import type { Validate } from '../schema/handler-schema.js';
-import { SchemaCompiler } from '../schema/schema-compiler.js';
 import type { ArgumentsOf, TypedSchema } from '../schema/schema-types.js';
-import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
 import { EndpointSources } from './endpoint-sources.js';
 import { type McpHandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
+import {
+  KEYS,
+  type McpPromptRegistration,
+  type McpResourceRegistration,
+  type McpResourceTemplateRegistration,
+  type McpToolRegistration,
+  RegisteredEntries,
+  type Registrations,
+} from './registered-entries.js';
 import { keyOf } from './uri-template.js';
-
-/**
- * A handler that is registered at run time is a function instead of a method. It may return what a method may: a value, a
- * promise, an Observable or an async iterable of reports and one result.
- *
- * @publicApi
- */
-export type McpHandlerFunction<Args> = (args: Args, context: McpContext) => unknown;
-
-/** Proposes values for an argument, as a method with `@Complete()` does. @internal */
-export type CompletionFunction = (
-  value: string,
-  others: Readonly<Record<string, string>>,
-  context: McpContext,
-) => CompletionValues | Promise<CompletionValues>;
-
-/** Decides who sees and calls what is registered. @internal */
-export interface McpHandlerAccess {
-  /**
-   * Guards, after those of the app: instances, or classes that a module provides. A guard that needs no arguments also decides whether
-   * lists show the handler.
-   *
-   * @default those of the app alone
-   */
-  guards?: readonly (CanActivate | Type<CanActivate>)[];
-  /**
-   * Decides whether the handler exists for a caller: lists do not show it to others, and a call of theirs is answered as if it did not
-   * exist.
-   *
-   * @default it exists for all
-   */
-  visible?: (caller: McpCaller) => boolean | Promise<boolean>;
-}
-
-/** A tool to be registered. @publicApi */
-export interface McpToolRegistration<Args = Record<string, unknown>> extends ToolOptions, McpHandlerAccess {
-  name: string;
-  handler: McpHandlerFunction<Args>;
-}
-
-/** A resource to be registered. @publicApi */
-export interface McpResourceRegistration extends ResourceOptions, McpHandlerAccess {
-  handler: McpHandlerFunction<ResourceArgs>;
-}
-
-/** A resource template to be registered. @publicApi */
-export interface McpResourceTemplateRegistration<Args = ResourceTemplateArgs>
-  extends ResourceTemplateOptions, McpHandlerAccess {
-  handler: McpHandlerFunction<Args>;
-  /** Lists the resources of the template for a caller, as a method with `@ListResources()` does. */
-  list?: (args: McpListResourcesArgs, context: McpContext) => McpListedResources | Promise<McpListedResources>;
-  /** Completions are found by variable of the template. */
-  complete?: Readonly<Record<string, CompletionFunction>>;
-}
-
-/** A prompt to be registered. @publicApi */
-export interface McpPromptRegistration<Args = Record<string, unknown>> extends PromptOptions, McpHandlerAccess {
-  handler: McpHandlerFunction<Args>;
-  /** Completions are found by argument of the prompt. */
-  complete?: Readonly<Record<string, CompletionFunction>>;
-}
 
 /** A registered handler, which can be updated or removed. @publicApi */
 export interface McpRegistration<Changes> {
@@ -181,12 +108,10 @@ export class McpRegistry {
   /** @internal */
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
-    @Inject(MCP_OPTIONS) private readonly failures: RegistryOptions,
     @Inject(OffSwitch) private readonly switches: Pick<OffSwitch, 'get' | 'set'>,
     @Inject(EndpointSources) private readonly sources: Pick<EndpointSources, 'mayHave'>,
     @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'changed'>,
-    @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
-    @Inject(ModuleRef) private readonly module: ModuleRef,
+    @Inject(RegisteredEntries) private readonly entries: RegisteredEntries,
   ) {}
 
   /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */
@@ -322,17 +247,6 @@ export class McpRegistry {
     this.catalogues.changed(catalogue, principal);
   }
 
-  readonly #runnerOf: RunnerOf = ({ kind, name, origin, handler, access, validate }) => {
-    const { listGuards } = this.failures;
-    const registered = {
-      handler: handler as (...params: unknown[]) => unknown,
-      guards: guardsOf(access, origin, this.module),
-      owner: this,
-      origin,
-    };
-    return this.invokers.createOf(registered, { kind, name, validate, ...(listGuards && { listGuards }) });
-  };
-
   /**
    * Makes an entry for a source, see `McpEndpointHost.entryOf()`.
    *
@@ -340,14 +254,9 @@ export class McpRegistry {
    * @internal
    */
   entryOf(kind: ListedKind, registration: object, source: string): ListedEntry {
-    const entry = registeredEntry(kind, registration as Registrations[typeof kind], { ...this.#shared, source });
+    const entry = this.entries.make(kind, registration as Registrations[typeof kind], this, source);
     this.table.assertServable(entry);
     return entry;
-  }
-
-  get #shared(): Omit<RegisteredSource, 'source'> {
-    const results = { serialized: () => this.invokers.isSerialized() };
-    return { failures: this.failures, results, runnerOf: this.#runnerOf };
   }
 
   #register<Kind extends ListedKind, Changes extends object>(
@@ -355,8 +264,7 @@ export class McpRegistry {
     registration: Registrations[Kind],
   ): McpRegistration<Changes> {
     let current = { ...registration };
-    const shared = this.#shared;
-    let entry = registeredEntry(kind, current, shared);
+    let entry = this.entries.make(kind, current, this);
     const { key, origin } = entry;
     this.table.add(entry);
     const present = (): boolean => this.table.get(kind, key) === entry;
@@ -365,7 +273,7 @@ export class McpRegistry {
       update: (changes) => {
         if (!present()) throw new McpHandlerDefinitionError(origin, 'it was removed, and can no longer be updated.');
         const next = { ...current, ...changes, [KEYS[kind]]: key };
-        const changed = registeredEntry(kind, next, shared);
+        const changed = this.entries.make(kind, next, this);
         const before = [current, entry] as const;
         // A listener to the change may update it again.
         [current, entry] = [next, changed];
@@ -380,8 +288,6 @@ export class McpRegistry {
     };
   }
 }
-
-type RegistryOptions = FailureOptions & ToolResultOptions & Pick<McpHandlerOptions, 'listGuards'>;
 
 /** A reason has at most so many characters: each refused call sends it. */
 const MAX_REASON = 500;
@@ -398,115 +304,4 @@ function assertSwitchable(kind: string, key: unknown): void {
   throw new TypeError(
     `The name of a handler to be switched must be a text of at most ${MAX_KEY} characters; got ${shown(key)}.`,
   );
-}
-
-/** Maps a kind to what can be registered. */
-interface Registrations {
-  tool: McpToolRegistration<never>;
-  resource: McpResourceRegistration;
-  template: McpResourceTemplateRegistration<never>;
-  prompt: McpPromptRegistration<never>;
-}
-
-/** Names the option that is the key of an entry. */
-const KEYS = { tool: 'name', resource: 'uri', template: 'uriTemplate', prompt: 'name' } as const;
-
-const ENTRIES: {
-  readonly [Kind in ListedKind]: (registration: Registrations[Kind], source: EntrySource) => ListedEntry;
-} = { tool: toolEntry, resource: resourceEntry, template: templateEntry, prompt: promptEntry };
-
-interface RegisteredSource extends Pick<EntrySource, 'failures' | 'results' | 'source'> {
-  readonly runnerOf: RunnerOf;
-}
-
-/** Makes an entry of a registration. @throws McpHandlerDefinitionError */
-function registeredEntry<Kind extends ListedKind>(
-  kind: Kind,
-  registration: Registrations[Kind],
-  { runnerOf, source, ...shared }: RegisteredSource,
-): ListedEntry {
-  const {
-    handler,
-    complete = {},
-    list,
-    guards,
-    visible,
-  } = registration as McpToolRegistration<never> & Pick<McpResourceTemplateRegistration<never>, 'complete' | 'list'>;
-  const name = Reflect.get(registration, KEYS[kind]) as string;
-  const origin = `${kind} ${shown(name)} (${source ?? 'registered at run time'})`;
-  if (typeof handler !== 'function') {
-    throw new McpHandlerDefinitionError(origin, `its "handler" must be a function; got ${shown(handler)}.`);
-  }
-  const access = { guards, visible };
-  const runner = (run: McpHandlerFunction<never>, validate?: Validate): HandlerRunner =>
-    runnerOf({ kind, name, origin, handler: run, access, validate });
-  return ENTRIES[kind](registration, {
-    ...shared,
-    source,
-    origin,
-    // The compiler is collected together with the entry.
-    compiler: new SchemaCompiler(),
-    runner: (validate) => runner(handler, validate),
-    ...(list && { listing: { origin, runner: runner(list) } }),
-    completions: Object.entries(complete).map(([argument, propose]) => {
-      // The guards of the entry have decided before.
-      const proposes = ({ value, others }: Proposed, context: McpContext): unknown => propose(value, others, context);
-      const completion = runnerOf({ kind, name, origin, handler: proposes, access: {} });
-      return {
-        origin,
-        argument,
-        propose: (value, others, context) => completion.run({ value, others }, context),
-      };
-    }),
-  });
-}
-
-interface Proposed {
-  readonly value: string;
-  readonly others: Readonly<Record<string, string>>;
-}
-
-/** Makes the runner of a function. @throws McpHandlerDefinitionError */
-type RunnerOf = (registered: {
-  readonly kind: ListedKind;
-  readonly name: string;
-  readonly origin: string;
-  readonly handler: McpHandlerFunction<never>;
-  readonly access: McpHandlerAccess;
-  readonly validate?: Validate | undefined;
-}) => HandlerRunner;
-
-/** Returns the guards of a registration. @throws McpHandlerDefinitionError */
-function guardsOf({ guards = [], visible }: McpHandlerAccess, origin: string, module: ModuleRef): CanActivate[] {
-  if (!Array.isArray(guards)) {
-    throw new McpHandlerDefinitionError(origin, `its "guards" must be an array; got ${shown(guards)}.`);
-  }
-  if (visible !== undefined && typeof visible !== 'function') {
-    throw new McpHandlerDefinitionError(origin, `its "visible" must be a function; got ${shown(visible)}.`);
-  }
-  const made = guards.map((guard: CanActivate | Type<CanActivate>): CanActivate => {
-    if (typeof guard === 'function') return provided(guard, origin, module);
-    if (typeof (guard as Partial<CanActivate> | undefined)?.canActivate === 'function') return guard;
-    const reason = `each of its "guards" must be a class, or an object with "canActivate"; got ${shown(guard)}.`;
-    throw new McpHandlerDefinitionError(origin, reason);
-  });
-  if (!visible) return made;
-  const canActivate = (context: ExecutionContext): boolean | Promise<boolean> => {
-    const { mcpCall, request } = McpExecutionContext.create(context).getContext();
-    const { principal, routeParams } = mcpCall;
-    return visible(callerOf({ principal, request, routeParams }));
-  };
-  return [...made, { canActivate }];
-}
-
-/** Returns the guard of a class that a module provides. It may not be made yet. @throws McpHandlerDefinitionError */
-function provided(type: Type<CanActivate>, origin: string, module: ModuleRef): CanActivate {
-  const guard = (): CanActivate => module.get(type, { strict: false });
-  try {
-    guard();
-  } catch (cause) {
-    const reason = `its guard ${type.name} cannot be used: ${(cause as Error).message} Put it into the "providers" of a module as a singleton, or give an instance.`;
-    throw new McpHandlerDefinitionError(origin, reason, { cause });
-  }
-  return { canActivate: (context) => guard().canActivate(context) };
 }

@@ -1,4 +1,4 @@
-import { authOf, type RouteParams, routeText } from '../core/calls/mcp-call.js';
+import { authOf, type RouteParams, routeText } from './mcp-call.js';
 
 /**
  * The caller for whom tools are listed: all that a list may depend on. A list that depends on more, such as the time or a
