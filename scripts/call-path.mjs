@@ -4,8 +4,9 @@
 // `--modern`: a call of revision 2026-07-28, without a session. `--express`: on Express.
 // `--full`: a modern call of an app that requires the audit, whose tool has both limits, a key of idempotency, and becomes a task when it
 // takes more than a minute; the client supports tasks.
+// `--route`: the tool is a route of a controller, whose arguments stand in its query.
 import 'reflect-metadata';
-import { Module } from '@nestjs/common';
+import { Controller, Get, Module, Query } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
@@ -27,6 +28,7 @@ const { McpStreamableModule, Tool } = await entry('index.js');
 
 const isFull = process.argv.includes('--full');
 const modern = isFull || process.argv.includes('--modern');
+const isRoute = process.argv.includes('--route');
 
 class Tools {
   add({ a, b }) {
@@ -47,6 +49,19 @@ Tool({ name: 'add', description: 'Adds two numbers.', inputSchema, ...(isFull &&
   Object.getOwnPropertyDescriptor(Tools.prototype, 'add'),
 );
 
+class Routes {
+  add(a, b) {
+    return { content: [{ type: 'text', text: String(Number(a) + Number(b)) }] };
+  }
+}
+const route = Object.getOwnPropertyDescriptor(Routes.prototype, 'add');
+Reflect.defineMetadata('design:paramtypes', [Number, Number], Routes.prototype, 'add');
+Query('a')(Routes.prototype, 'add', 0);
+Query('b')(Routes.prototype, 'add', 1);
+Get('sums')(Routes.prototype, 'add', route);
+Tool({ name: 'add', description: 'Adds two numbers.' })(Routes.prototype, 'add', route);
+Controller()(Routes);
+
 async function modulesOfFull() {
   const [{ McpAuditModule }, { McpTasksModule }] = await Promise.all([
     entry('audit/index.js'),
@@ -61,7 +76,8 @@ Module({
     McpStreamableModule.forRoot({ devSessions: false, serverInfo: { name: 'call-path', version: '1.0.0' } }),
     ...(isFull ? await modulesOfFull() : []),
   ],
-  providers: [Tools],
+  providers: isRoute ? [] : [Tools],
+  controllers: isRoute ? [Routes] : [],
 })(App);
 
 const META = {

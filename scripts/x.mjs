@@ -76,7 +76,7 @@ const TASKS = {
   },
 
   'call-path': {
-    what: 'the functions that one tools/call runs (--modern, --express, --full)',
+    what: 'the functions that one tools/call runs (--modern, --express, --full, --route)',
     project: 'tsconfig.build.json',
     run: ['scripts/call-path.mjs'],
   },

@@ -21,6 +21,7 @@ import { OffSwitch } from './core/handlers/registry/mcp-registry.js';
 import { endpointProviders } from './core/eras/endpoint.providers.js';
 import { handlerProviders } from './core/handlers/handler.providers.js';
 import { httpProviders } from './core/http/http.providers.js';
+import { routeProviders } from './core/routes/route.providers.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { methodProviders } from './core/methods/method.providers.js';
 import { sessionProviders } from './core/sessions/session.providers.js';
@@ -60,6 +61,7 @@ export const endpointParts: Provider[] = [
   ...stateProviders,
   ...streamProviders,
   ...sessionProviders,
+  ...routeProviders,
   ...handlerProviders,
   ...methodProviders,
   EndpointSwitches,

@@ -3,9 +3,8 @@ import { count, type OptionTable, type Resolved, resolveGroup, timer } from '../
 import type { MaybePromise } from '../core/common/promises.js';
 import { McpExecutionContext } from '../core/calls/mcp-execution-context.js';
 import { markEntryProvider } from '../core/handlers/decorators/handler.decorators.js';
-import { McpArgs, McpCtx } from '../core/handlers/decorators/param.decorators.js';
+import { McpArgs, McpCtx, ROUTE_ARGUMENTS } from '../core/handlers/decorators/param.decorators.js';
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
-import { ROUTE_ARGUMENTS } from '../core/handlers/invocation/params.js';
 import type { McpCatalogueTool } from './catalogue-tool.js';
 import type { McpCaller } from '../core/calls/mcp-caller.js';
 

@@ -45,7 +45,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
 };
 /** Imports of the core that are going away: features, and routes, are found by the door. See docs/decisions/one-door.md. */
 const LEFT: Readonly<Record<string, readonly string[]>> = {
-  handlers: ['routes', 'catalogue', 'skills'],
+  handlers: ['catalogue', 'skills'],
   methods: ['catalogue', 'doctor', 'skills'],
   http: ['card'],
 };

@@ -1,6 +1,10 @@
-import { ApplicationConfig, HttpAdapterHost, type ModuleRef, ModulesContainer } from '@nestjs/core';
+import { ApplicationConfig, type ModuleRef, ModulesContainer } from '@nestjs/core';
 import { HandlerInvokers, RegisteredHandlers } from '../../src/core/handlers/invocation/handler-invokers.js';
+import type { MethodRoutes } from '../../src/core/handlers/invocation/method-routes.js';
 import { RequestContexts } from '../../src/core/handlers/invocation/request-contexts.js';
+
+/** What an app without routes has. */
+export const NO_ROUTES: MethodRoutes = { routeOf: () => undefined, toolsOf: () => [], assertMiddlewareRuns: () => {} };
 
 /** What a registry needs that no module provides. */
 export function registryParts(): readonly [invokers: HandlerInvokers, module: ModuleRef] {
@@ -13,8 +17,5 @@ export function registryParts(): readonly [invokers: HandlerInvokers, module: Mo
   };
   modules.set('endpoint', { providers: new Map([[RegisteredHandlers, wrapper]]) } as never);
   const moduleRef = {} as ModuleRef;
-  return [
-    new HandlerInvokers(new ApplicationConfig(), modules, new RequestContexts(moduleRef), new HttpAdapterHost()),
-    moduleRef,
-  ];
+  return [new HandlerInvokers(new ApplicationConfig(), modules, new RequestContexts(moduleRef), NO_ROUTES), moduleRef];
 }

@@ -1,7 +1,6 @@
 import type { Provider } from '@nestjs/common';
 import { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
 import { DeclaredHandlers } from './discovery/declared-handlers.js';
-import { RouteMiddleware } from '../routes/route-middleware.js';
 import { HandlerInvokers, RegisteredHandlers } from './invocation/handler-invokers.js';
 import { RequestContexts } from './invocation/request-contexts.js';
 import { EndpointSources } from './registry/endpoint-sources.js';
@@ -16,6 +15,5 @@ export const handlerProviders: Provider[] = [
   RegisteredHandlers,
   RegisteredEntries,
   ToolCatalogues,
-  RouteMiddleware,
   DeclaredHandlers,
 ];

@@ -1,42 +1,20 @@
 import { isObject } from '../protocol/json-rpc.js';
-import type { RouteSchema } from './route-schema.js';
-import {
-  asSent,
-  isAsSent,
-  type JsonArguments,
-  partsOf,
-  type RequestPart,
-  type RouteParts,
-  type RoutePlaces,
-  valueOf,
-} from './route-values.js';
+import type { RequestPart } from '../handlers/schema/handler-schema.js';
+import { ArgumentsAsked, type Invocation } from '../handlers/invocation/invocation.js';
+import type { JsonArguments, RouteParts } from './route-values.js';
 import type { RouteUrls } from './route-url.js';
 
-/** A parameter of a route, with what the view needs. */
-export interface RoutedParam {
-  readonly part: RequestPart;
-  /**
-   * The name of the one argument; `undefined`: the parameter takes all that {@link RoutedParams.omitted} does not name.
-   */
-  readonly field: string | undefined;
-}
-
-/** Describes the parameters of a method that is a route too. */
-export interface RoutedParams {
-  readonly args: readonly RoutedParam[];
-  /** Lists the named arguments that parameters without a name do not get. */
-  readonly omitted?: readonly string[] | undefined;
-  /** The names in the path, for guards, whose arguments stand there too. */
-  readonly pathNames: readonly string[];
+/** Describes a route for the views of its requests. */
+export interface SeenRoute {
+  readonly urls: RouteUrls;
+  /** Whether arguments stand in the URL. */
+  readonly hasArgumentsInUrl: boolean;
   /** The names in the path whose values the router gives as lists of segments: wildcards on Express. */
   readonly splitNames: ReadonlySet<string>;
   /** The method that the view has in place of the POST; absent: a route for all methods. */
-  readonly verb?: string | undefined;
-  readonly urls: RouteUrls;
+  readonly verb: string | undefined;
   /** What Fastify's `@RouteConfig()` keeps of the route. */
   readonly config: object | undefined;
-  /** Describes how the schema of the arguments was made; absent: it was written by hand. */
-  readonly route?: RouteSchema | undefined;
 }
 
 const PARTS: readonly RequestPart[] = ['params', 'query', 'body'];
@@ -49,14 +27,13 @@ const NO_PARTS: RouteParts = { params: NONE, query: NONE, body: NONE };
 interface ViewState {
   /** The request of HTTP, of which this is a view. */
   readonly request: RequestLike;
-  readonly params: RoutedParams;
+  readonly route: SeenRoute;
+  readonly call: Pick<Invocation, 'response'>;
   /** The parts as they were made, before enhancers ran. */
   readonly sent: RouteParts;
   /** Whether there are no arguments, as while a list is made. */
   readonly isListed: boolean;
   url?: string;
-  /** The response that enhancers see. */
-  response?: object;
 }
 
 type View = object & { readonly [VIEW]: ViewState };
@@ -66,7 +43,6 @@ interface RequestLike {
   readonly headers?: Readonly<Record<string, unknown>>;
   readonly baseUrl?: string;
   readonly routeOptions?: { readonly config?: object };
-  readonly res?: object;
 }
 
 /**
@@ -93,25 +69,29 @@ interface RequestLike {
  *   a URL has them
  * - what an enhancer writes into one of the three, or in its place, the method gets
  *
- * @param args `undefined` while a list is made
+ * @param parts the arguments where they stand in the request; `undefined` while a list is made
  * @returns a view, whose three parts throw {@link ArgumentsAsked} when there are no arguments; its URL too, if it has arguments
  */
-export function requestView(request: unknown, args: JsonArguments | undefined, params: RoutedParams): object {
+export function requestView(
+  request: unknown,
+  parts: RouteParts | undefined,
+  route: SeenRoute,
+  call: Pick<Invocation, 'response'>,
+): object {
   const real = isObject(request) ? (request as RequestLike) : undefined;
-  const parts = args && (params.route ? partsOf(args, params.route) : partsByHand(args, params));
   const { params: joined, query, body } = parts ?? NO_PARTS;
-  const path = split(joined as JsonArguments, params.splitNames);
+  const params = split(joined as JsonArguments, route.splitNames);
   // The parts are copied as they were sent, as enhancers may write into them.
-  const sent = { params: copyOf(path), query: copyOf(query), body: copyOf(body) };
-  const state: ViewState = { request: real ?? {}, params, sent, isListed: args === undefined };
+  const sent = { params: copyOf(params), query: copyOf(query), body: copyOf(body) };
+  const state: ViewState = { request: real ?? {}, route, call, sent, isListed: parts === undefined };
   const made = real && 'raw' in real ? OF_FASTIFY : OF_EXPRESS;
   if (!parts) return viewOf(real, state, {}, { ...made, ...WITHOUT_ARGUMENTS });
-  return viewOf(real, state, { params: path, query, body }, made);
+  return viewOf(real, state, { params, query, body }, made);
 }
 
 /** Makes a view. It gets its prototype last: properties of an object whose prototype is new are slow to define. */
 function viewOf(real: object | undefined, state: ViewState, own: object, made: PropertyDescriptorMap): object {
-  const { verb } = state.params;
+  const { verb } = state.route;
   // The properties are not set on the request: `query` of Express is a getter without a setter.
   const view: object = verb === undefined ? { ...own } : { ...own, method: verb };
   Object.defineProperty(view, VIEW, { value: state });
@@ -156,8 +136,8 @@ const OF_EXPRESS = {
   ...EVENTS,
   ...URLS,
   ...HEADERS,
-  route: lazy('route', ({ params, sent, isListed }) => params.urls.pathFor(isListed ? undefined : sent.params).route),
-  res: lazy('res', ({ request, response }) => response ?? request.res),
+  route: lazy('route', ({ route, sent, isListed }) => route.urls.pathFor(isListed ? undefined : sent.params).route),
+  res: lazy('res', ({ call }) => call.response),
 };
 const OF_FASTIFY = {
   ...URLS,
@@ -176,10 +156,9 @@ function kept<T>(view: object, name: string, value: T): T {
 
 /** @throws ArgumentsAsked while a list is made, if the URL has arguments */
 function urlOf(state: ViewState): string {
-  const { params, sent, isListed } = state;
-  const inUrl = params.pathNames.length > 0 || params.args.some(({ part }) => part !== 'body');
-  if (isListed && inUrl) refuse();
-  return (state.url ??= params.urls.urlOf(sent));
+  const { route, sent, isListed } = state;
+  if (isListed && route.hasArgumentsInUrl) refuse();
+  return (state.url ??= route.urls.urlOf(sent));
 }
 
 /** Returns a view of Node's request, which Fastify keeps. */
@@ -193,10 +172,10 @@ function rawOf(state: ViewState, view: View): object {
   return viewOf(raw, { ...state, request: raw }, {}, { ...EVENTS, ...urls, ...HEADERS, ...Object.fromEntries(parts) });
 }
 
-function routeOptionsOf({ request, params, sent, isListed }: ViewState): object {
-  const { path: url } = params.urls.pathFor(isListed ? undefined : sent.params);
-  const { verb: method } = params;
-  return { ...request.routeOptions, method, url, config: { ...params.config, method, url }, schema: undefined };
+function routeOptionsOf({ request, route, sent, isListed }: ViewState): object {
+  const { path: url } = route.urls.pathFor(isListed ? undefined : sent.params);
+  const { verb: method, config } = route;
+  return { ...request.routeOptions, method, url, config: { ...config, method, url }, schema: undefined };
 }
 
 /** Proxies and HTTP/2 name in these headers what the client asked for. */
@@ -220,7 +199,7 @@ function headersOf(state: ViewState): unknown {
   const { headers } = state.request;
   if (!headers || ![...NAMING_URL, ...NAMING_METHOD].some((name) => name in headers)) return headers;
   const seen: Record<string, unknown> = { ...headers };
-  for (const name of NAMING_METHOD) if (name in seen) seen[name] = state.params.verb ?? seen[name];
+  for (const name of NAMING_METHOD) if (name in seen) seen[name] = state.route.verb ?? seen[name];
   for (const name of NAMING_URL) {
     // A guard that copies all headers while a list is made must not read the URL by it.
     const property = { configurable: true, enumerable: !state.isListed, get: () => urlOf(state) };
@@ -229,61 +208,9 @@ function headersOf(state: ViewState): unknown {
   return seen;
 }
 
-export function isRequestView(request: object): request is View {
-  return Object.hasOwn(request, VIEW);
-}
-
-/** Returns the request of HTTP that a view shows; any other request as it is. */
-export function realRequest(request: unknown): unknown {
-  return isObject(request) && isRequestView(request) ? request[VIEW].request : request;
-}
-
-/** Makes a response the one that a view of Express names; does nothing with another request. */
-export function respondBy(request: unknown, response: object): void {
-  if (isObject(request) && isRequestView(request)) request[VIEW].response = response;
-}
-
 /** Returns the parts of a view as they were made, before enhancers ran. */
 export function sentParts(view: unknown): RouteParts {
   return (view as View)[VIEW].sent;
-}
-
-/** Returns the arguments with what enhancers have written into the view of them, where a schema was written by hand. */
-export function argumentsOf(
-  view: unknown,
-  args: JsonArguments,
-  { args: params, omitted }: RoutedParams,
-): JsonArguments {
-  const current: Record<string, unknown> = { ...args };
-  const sent = sentParts(view);
-  for (const { part, field } of params) {
-    const given: unknown = (view as RouteParts)[part];
-    const written = isObject(given) ? (given as JsonArguments) : NONE;
-    const before = sent[part] as JsonArguments;
-    const names = field === undefined ? new Set([...Object.keys(before), ...Object.keys(written)]) : [field];
-    for (const name of names) {
-      if (field === undefined && omitted?.includes(name)) continue;
-      const value = Object.hasOwn(written, name) ? written[name] : undefined;
-      const isSame = value === (Object.hasOwn(before, name) ? before[name] : undefined);
-      if (isSame && isAsSent(value, args[name], part)) continue;
-      if (value === undefined) Reflect.deleteProperty(current, name);
-      else current[name] = value;
-    }
-  }
-  return current;
-}
-
-/** Returns the arguments of a route by their names, with what enhancers have written into the view of them. */
-export function namedArguments(view: unknown, args: JsonArguments, { places }: RoutePlaces): JsonArguments {
-  const sent = sentParts(view);
-  const entries = Object.entries(args).map(([name, argument]): [string, unknown] => {
-    const place = places.get(name);
-    if (!place) return [name, argument];
-    const value = valueOf((view as RouteParts)[place.part], place.field);
-    const isSame = value === valueOf(sent[place.part], place.field) && isAsSent(value, argument, place.part);
-    return [name, isSame ? argument : value];
-  });
-  return Object.fromEntries(entries);
 }
 
 function split(path: JsonArguments, names: ReadonlySet<string>): JsonArguments {
@@ -294,28 +221,8 @@ function split(path: JsonArguments, names: ReadonlySet<string>): JsonArguments {
   return Object.fromEntries(entries);
 }
 
-function partsByHand(args: JsonArguments, { args: params, omitted, pathNames, splitNames }: RoutedParams): RouteParts {
-  const parts = { params: {}, query: {}, body: {} };
-  for (const { part, field } of [...pathNames.map((field) => ({ part: 'params' as const, field })), ...params]) {
-    const names = field === undefined ? Object.keys(args).filter((name) => !omitted?.includes(name)) : [field];
-    // The names are not assigned: a client may name an argument `__proto__`.
-    const taken = names
-      .filter((name) => Object.hasOwn(args, name))
-      .map((name) => [name, asSent(args[name], part, splitNames.has(name) ? '/' : undefined)] as const);
-    parts[part] = { ...parts[part], ...Object.fromEntries(taken) };
-  }
-  return parts;
-}
-
 function copyOf(part: unknown): JsonArguments {
   return { ...(part as JsonArguments) };
-}
-
-/** Thrown when a guard reads arguments while a list is made: it cannot decide whether an entry is shown. */
-export class ArgumentsAsked extends Error {
-  constructor() {
-    super('A list has no arguments.');
-  }
 }
 
 function refuse(): never {

@@ -3,8 +3,7 @@ import { ApplicationConfig, HttpAdapterHost, MetadataScanner, MiddlewareBuilder,
 import { McpHandlerDefinitionError } from '../handlers/handlers.errors.js';
 import type { ProviderWrapper } from '../handlers/invocation/enhancers.js';
 import { mountedOnFastify } from '../handlers/invocation/older-nest.js';
-import { isRouteMethod } from '../handlers/invocation/params.js';
-import { routePathsOf, verbOf } from './route-paths.js';
+import { isRouteMethod, routePathsOf, verbOf } from './route-paths.js';
 import { EndpointMark } from '../handlers/discovery/app-scan.js';
 import { covers, coversAll, meets, type Pattern, patternOf } from './path-pattern.js';
 

@@ -2,9 +2,10 @@ import 'reflect-metadata';
 import { RequestMethod, VersioningType } from '@nestjs/common';
 import type { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import type { ProviderWrapper } from '../handlers/invocation/enhancers.js';
+import type { Method } from '../handlers/invocation/invocation.js';
 
 /** Nest stores the path and the verb of a route under these keys. */
-export const ROUTE_PATH = 'path';
+const ROUTE_PATH = 'path';
 const ROUTE_VERB = 'method';
 const ROUTE_VERSION = '__version__';
 const MODULE_PATH = '__module_path__';
@@ -14,6 +15,11 @@ export interface RouteHome {
   readonly config: ApplicationConfig;
   readonly modules: ModulesContainer;
   readonly wrapper: Pick<ProviderWrapper, 'host'>;
+}
+
+/** Returns whether a method is a route of a controller. */
+export function isRouteMethod(method: unknown): method is Method {
+  return typeof method === 'function' && Reflect.hasMetadata(ROUTE_PATH, method);
 }
 
 /** Returns the verb of a route; `undefined` for `@All()`. */

@@ -1,30 +1,10 @@
 import { ParseArrayPipe, type Type } from '@nestjs/common';
 import { isThenable } from '../common/promises.js';
 import { McpArgumentsError, McpHandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';
-import type { JsonSchema, Validate } from '../handlers/schema/handler-schema.js';
-import { dateExamples, isPipe, pipesSay, TYPES } from '../handlers/schema/pipe-schema.js';
-import {
-  keyOf,
-  type RequestPart,
-  RouteChecks,
-  type RoutePiece,
-  type RoutePlace,
-  type RoutePlaces,
-} from './route-values.js';
+import type { ArgumentParam, JsonSchema, RequestPart, Validate } from '../handlers/schema/handler-schema.js';
+import { dateExamples, isClass, isPipe, pipesSay, TYPES } from '../handlers/schema/pipe-schema.js';
+import { keyOf, RouteChecks, type RoutePiece, type RoutePlace, type RoutePlaces } from './route-values.js';
 import { type ClassOptions, frozenJson, type SchemaCompiler, standardOf } from '../handlers/schema/schema-compiler.js';
-
-/** A parameter of a route that takes arguments. */
-export interface RouteParam {
-  readonly index: number;
-  readonly part: RequestPart;
-  /** The name in its part; `undefined`: the whole part. */
-  readonly field: string | undefined;
-  /** The type from the decorator metadata of TypeScript. */
-  readonly type: unknown;
-  readonly pipes: readonly unknown[];
-  /** The schema of `@Body({ schema })`, on Nest 12. */
-  readonly schema: unknown;
-}
 
 /** The schema of a tool that is a route, made of the parameters of the route. */
 export interface RouteSchema extends RoutePlaces {
@@ -47,9 +27,9 @@ export interface RouteUse {
   /** Renames arguments, such as `{ 'body.id': 'newId' }`. */
   readonly rename: Readonly<Record<string, string>>;
   /** Returns whether a `ValidationPipe` stands around the parameter: it checks the class, and nothing else does. */
-  readonly piped: (param: RouteParam) => boolean;
+  readonly piped: (param: ArgumentParam) => boolean;
   /** Returns what the pipes around a parameter do to its class. */
-  readonly classes: (param: RouteParam) => ClassOptions;
+  readonly classes: (param: ArgumentParam) => ClassOptions;
   /** Returns what `@nestjs/swagger` documents of a parameter. */
   readonly documented: (place: RoutePlace) => JsonSchema;
 }
@@ -69,7 +49,7 @@ export interface RouteUse {
  *
  * @throws McpHandlerDefinitionError for a parameter that says too little, and for a name that stands in two places
  */
-export function routeSchema(params: readonly RouteParam[], use: RouteUse): RouteSchema {
+export function routeSchema(params: readonly ArgumentParam[], use: RouteUse): RouteSchema {
   // Decorators of parameters run from the last to the first.
   const inOrder = params.toSorted((one, other) => one.index - other.index);
   const declared = inOrder.map((param) => pieceOf(param, use));
@@ -139,11 +119,11 @@ function pathPieces(declared: readonly RoutePiece[], { pathNames, documented }: 
   });
 }
 
-function pieceOf(param: RouteParam, use: RouteUse): RoutePiece {
+function pieceOf(param: ArgumentParam, use: RouteUse): RoutePiece {
   return param.field === undefined ? wholePiece(param, use) : namedPiece(param, param.field, use);
 }
 
-function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece {
+function namedPiece(param: ArgumentParam, field: string, use: RouteUse): RoutePiece {
   const { part } = param;
   const { compiler, origin, documented, maxValues } = use;
   const standard = standardOf(param.schema) ?? standardOf(param.type);
@@ -252,7 +232,7 @@ function checkOf(json: JsonSchema, compiler: SchemaCompiler, origin: string): (v
   };
 }
 
-function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
+function wholePiece(param: ArgumentParam, use: RouteUse): RoutePiece {
   const { part, type } = param;
   const { compiler, origin, pathNames, classes, maxValues } = use;
   const standard = standardOf(param.schema) ?? standardOf(type);
@@ -285,7 +265,7 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
   throw new McpHandlerDefinitionError(origin, reason);
 }
 
-function ofClass(param: RouteParam, type: Type, use: RouteUse): { json: JsonSchema; check?: Validate } {
+function ofClass(param: ArgumentParam, type: Type, use: RouteUse): { json: JsonSchema; check?: Validate } {
   const { compiler, origin, classes, maxValues } = use;
   try {
     const { json, validate } = compiler.compile(type, 'input', origin, { classes: classes(param), maxValues });
@@ -298,7 +278,7 @@ function ofClass(param: RouteParam, type: Type, use: RouteUse): { json: JsonSche
   }
 }
 
-function at({ part, field }: RouteParam): string {
+function at({ part, field }: ArgumentParam): string {
   return field === undefined ? DECORATORS[part] : `${DECORATORS[part].slice(0, -1)}'${field}')`;
 }
 
@@ -333,22 +313,4 @@ function acceptsNothing(validate: Validate): boolean {
   } catch {
     return false;
   }
-}
-
-/** TypeScript emits these for types that are not written as classes. */
-const NO_CLASSES: readonly unknown[] = [
-  Object,
-  String,
-  Number,
-  Boolean,
-  Array,
-  Function,
-  Symbol,
-  BigInt,
-  Promise,
-  Date,
-];
-
-export function isClass(type: unknown): boolean {
-  return typeof type === 'function' && !NO_CLASSES.includes(type);
 }

@@ -2,13 +2,13 @@ import { RequestMethod, type Type } from '@nestjs/common';
 import type { ToolAnnotations } from '@modelcontextprotocol/server';
 import type { ToolOptions } from '../handlers/decorators/handler-options.js';
 import { McpHandlerDefinitionError } from '../handlers/handlers.errors.js';
+import { serializeOptionsOf } from '../handlers/invocation/enhancers.js';
 import type { McpResultSchema } from '../handlers/schema/handler-schema.js';
-import { type ClassOptions, standardOf } from '../handlers/schema/schema-compiler.js';
+import { standardOf } from '../handlers/schema/schema-compiler.js';
 import { jsonOfApiClass, operationOf, responseTypeOf } from './swagger.js';
 
-/** Nest stores the verb of a route, and the options of `@SerializeOptions()`, under these keys. */
+/** Nest stores the verb of a route under this key. */
 const ROUTE_VERB = 'method';
-const SERIALIZE_OPTIONS = 'class_serializer:options';
 
 /**
  * Derives hints from the verb of a route.
@@ -58,16 +58,6 @@ export function isReadRoute(method: object | undefined): boolean {
 function snakeCase(name: string): string {
   const words = name.replace(/([a-z\d])([A-Z])/g, '$1_$2').replace(/([A-Z]+)([A-Z][a-z])/g, '$1_$2');
   return words.replace(/\W+/g, '_').toLowerCase();
-}
-
-type SerializeOptions = ClassOptions['transform'] & { readonly schema?: unknown; readonly type?: Type };
-
-/** Returns the options of `@SerializeOptions()` on a method, or else on its class. */
-export function serializeOptionsOf(host: Type, method: object): SerializeOptions | undefined {
-  const [ofMethod, ofClass] = [method, host].map(
-    (holder) => Reflect.getMetadata(SERIALIZE_OPTIONS, holder) as SerializeOptions | undefined,
-  );
-  return ofMethod ?? ofClass;
 }
 
 /** Returns the schema of the result of a route. @throws McpHandlerDefinitionError */

@@ -2,10 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { isThenable } from '../common/promises.js';
 import { isObject } from '../protocol/json-rpc.js';
 import { assertValues, type McpArgumentProblem, McpArgumentsError } from '../handlers/handlers.errors.js';
-import type { JsonSchema, Validate } from '../handlers/schema/handler-schema.js';
-
-/** The arguments of a route stand in these parts of its request. */
-export type RequestPart = 'params' | 'query' | 'body';
+import { PipedValue } from '../handlers/invocation/invocation.js';
+import type { JsonSchema, RequestPart, Validate } from '../handlers/schema/handler-schema.js';
 
 /** Names where the route has an argument of the tool. */
 export interface RoutePlace {
@@ -46,17 +44,6 @@ export interface RoutePiece {
   readonly outdated?: string | undefined;
 }
 
-/**
- * A parameter of a route gets this value: its pipes get what they would get from a URL, and a parameter without pipes
- * the checked value.
- */
-export class RouteValue {
-  constructor(
-    readonly raw: unknown,
-    readonly value: unknown,
-  ) {}
-}
-
 /** Holds the checked arguments of one call, by parameter. */
 export class RouteValues {
   constructor(
@@ -64,11 +51,11 @@ export class RouteValues {
     private readonly checked: ReadonlyMap<string, unknown>,
   ) {}
 
-  of(part: RequestPart, field: string | undefined): RouteValue {
+  of(part: RequestPart, field: string | undefined): PipedValue {
     const whole = this.parts[part];
     const raw = field === undefined ? whole : valueOf(whole, field);
     const key = keyOf(part, field);
-    return new RouteValue(raw, this.checked.has(key) ? this.checked.get(key) : raw);
+    return new PipedValue(raw, this.checked.has(key) ? this.checked.get(key) : raw);
   }
 }
 

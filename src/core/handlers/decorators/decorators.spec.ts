@@ -1,7 +1,6 @@
 import 'reflect-metadata';
 import { describe, expect, it } from 'vitest';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
-import { ROUTE_ARGUMENTS } from '../invocation/params.js';
 import {
   Complete,
   declarationsOf,
@@ -12,7 +11,7 @@ import {
   ResourceTemplate,
   Tool,
 } from './handler.decorators.js';
-import { McpArgs } from './param.decorators.js';
+import { McpArgs, ROUTE_ARGUMENTS } from './param.decorators.js';
 
 const tool = { name: 'find' };
 

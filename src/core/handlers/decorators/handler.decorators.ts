@@ -1,7 +1,6 @@
 import { adviceOn } from '../../common/options.js';
 import { shown } from '../../protocol/errors.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
-import { ROUTE_ARGUMENTS } from '../invocation/params.js';
 import type { JsonSchema, McpHandlerSchema, McpResultSchema } from '../schema/handler-schema.js';
 import type { McpConfirmDecorator, McpHandlerDecorator } from '../schema/schema-types.js';
 import type { ConfirmMessage, ConfirmOptions } from './effect-options.js';
@@ -18,7 +17,7 @@ import {
   type ToolOptions,
   type ToolsOptions,
 } from './handler-options.js';
-import { McpArgs, McpCtx } from './param.decorators.js';
+import { McpArgs, McpCtx, ROUTE_ARGUMENTS } from './param.decorators.js';
 import type { SkillOptions } from '../../../skills/skill-options.js';
 
 /** A decorator declares a handler by one of these. */

@@ -1,6 +1,12 @@
 import { Body, createParamDecorator, type PipeTransform, type Type } from '@nestjs/common';
 import { McpExecutionContext } from '../../calls/mcp-execution-context.js';
 
+/**
+ * Nest stores what its decorators for parameters declare under this key. It is the same since Nest 4, but not all versions export it
+ * from the same place; specs check it.
+ */
+export const ROUTE_ARGUMENTS = '__routeArguments__';
+
 type ParamPipe = Type<PipeTransform> | PipeTransform;
 
 /**

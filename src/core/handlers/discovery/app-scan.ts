@@ -5,13 +5,12 @@ import {
   declarationsOf,
   endpointsOf,
   type HandlerDeclaration,
-  isNoTool,
   toolsOf,
 } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { ProviderWrapper } from '../invocation/enhancers.js';
 import { catalogueOptionsOf, type ResolvedCatalogueOptions } from '../../../catalogue/catalogue.decorators.js';
-import { isRouteMethod } from '../invocation/params.js';
+import type { MethodRoutes } from '../invocation/method-routes.js';
 
 /** Marks an endpoint of the app. The module of each endpoint provides one. */
 export class EndpointMark {
@@ -75,7 +74,12 @@ export interface AppScan {
  * Modules, providers and methods are in the order in which Nest found them, which depends on the sources alone: it is
  * the same on every node and in every start.
  */
-export function scanApp(discovery: DiscoveryService, modules: ModulesContainer, scanner: MetadataScanner): AppScan {
+export function scanApp(
+  discovery: DiscoveryService,
+  modules: ModulesContainer,
+  scanner: MetadataScanner,
+  routes: Pick<MethodRoutes, 'toolsOf'>,
+): AppScan {
   const found = [...modules.values()].flatMap((module) =>
     [...discovery.getProviders({}, [module]), ...discovery.getControllers({}, [module])]
       .filter(({ isAlias }) => !isAlias)
@@ -90,12 +94,17 @@ export function scanApp(discovery: DiscoveryService, modules: ModulesContainer, 
     hosts: found
       // A factory may return the instance of a class that is also provided.
       .filter(({ wrapper, instance }) => !wrapper.isNotMetatype || !ofClasses.has(instance))
-      .flatMap(({ wrapper, module }) => hostOf(wrapper, module, scanner)),
+      .flatMap(({ wrapper, module }) => hostOf(wrapper, module, scanner, routes)),
     provides: (type) => known.has(type),
   };
 }
 
-function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScanner): DeclaringProvider[] {
+function hostOf(
+  wrapper: ProviderWrapper,
+  module: string,
+  scanner: MetadataScanner,
+  routes: Pick<MethodRoutes, 'toolsOf'>,
+): DeclaringProvider[] {
   // A factory that runs for each request may make any class, so its handlers cannot be found at the start.
   const madeLater = wrapper.isNotMetatype && (wrapper.isTransient || !wrapper.isDependencyTreeStatic());
   const given: unknown = madeLater ? wrapper.token : classOf(wrapper.instance);
@@ -104,7 +113,7 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
   const prototype: unknown = type.prototype;
   if (typeof prototype !== 'object' || prototype === null) return [];
   const names = scanner.getAllMethodNames(prototype);
-  const made = routesAsTools(type, names);
+  const made = routes.toolsOf(type, names);
   const except = toolsOf(type)?.except ?? [];
   const catalogue = catalogueOptionsOf(type);
   const methods = names
@@ -136,32 +145,6 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
 }
 
 const ROUTE_TOOL: HandlerDeclaration = { kind: 'tool', options: {} };
-
-/**
- * Returns the methods that are tools by `@Tools()` on their class.
- *
- * @throws McpHandlerDefinitionError for a name that no route has, and for a class without routes
- */
-function routesAsTools(type: HostType, names: readonly string[]): readonly string[] {
-  const tools = toolsOf(type);
-  if (!tools) return [];
-  const routes = names.filter((name) => isRouteMethod(Reflect.get(type.prototype, name)));
-  if (routes.length === 0) {
-    throw new McpHandlerDefinitionError(
-      type.name,
-      'it has @Tools(), but no routes. Give its methods @Get(), @Post() and the like, or @Tool({ name }).',
-    );
-  }
-  const { only = routes, except = [] } = tools;
-  const unknown = [...only, ...except].find((name) => !routes.includes(name));
-  if (unknown !== undefined) {
-    throw new McpHandlerDefinitionError(
-      type.name,
-      `@Tools() names "${unknown}", which is no route of it. ${namesText(routes)}`,
-    );
-  }
-  return only.filter((name) => !except.includes(name) && !isNoTool(Reflect.get(type.prototype, name) as object));
-}
 
 /** Returns the class without asking the instance itself, which may be a Proxy. */
 function classOf(instance: unknown): unknown {

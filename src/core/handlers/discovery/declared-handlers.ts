@@ -1,26 +1,17 @@
-import { Inject, Injectable, type Type } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { ApplicationConfig, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { logger } from '../../calls/operator-log.js';
 import { shown } from '../../protocol/errors.js';
-import { isObject } from '../../protocol/json-rpc.js';
 import { ToolCatalogues } from '../../../catalogue/tool-catalogues.js';
 import { resourceOfView } from '../decorators/app-views.js';
-import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
+import type { ToolOptions } from '../decorators/handler-options.js';
 import { confirmOf, type HandlerDeclaration, toolsOf } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { type ResolvedHandlerOptions } from '../handlers.options.js';
-import {
-  classOptionsOf,
-  isConverted,
-  isSerialized,
-  isValidated,
-  serializerOptionsOf,
-} from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
-import { type ArgumentParam, isRouteMethod, layoutOf, methodOf } from '../invocation/params.js';
-import { pathNamesOf, routePathsOf, wildNamesOf } from '../../routes/route-paths.js';
+import { type MadeSchema, MethodRoutes } from '../invocation/method-routes.js';
 import {
   type DeclaredCompletion,
   type EntrySource,
@@ -34,28 +25,20 @@ import { type HandlerEntry, HandlerTable } from '../registry/handler-table.js';
 import { skillEntry, skillUri } from '../../../skills/skill-entry.js';
 import type { DeclaredListing } from '../registry/template-listing.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
-import { type ArgumentJson, argumentsMadeBy, argumentsOfJson, assertTypes } from '../schema/argument-types.js';
-import type { CompiledSchema, JsonSchema, Validate } from '../schema/handler-schema.js';
-import { isClass, type RouteSchema, routeSchema } from '../../routes/route-schema.js';
-import { type ClassOptions, MAX_UNSTOPPED_VALUES, SchemaCompiler } from '../schema/schema-compiler.js';
-import { parameterDocs } from '../../routes/swagger.js';
+import type { JsonSchema, Validate } from '../schema/handler-schema.js';
+import { SchemaCompiler } from '../schema/schema-compiler.js';
 import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
-import { RouteMiddleware } from '../../routes/route-middleware.js';
-import { isReadRoute, routeToolOptions, serializeOptionsOf } from '../../routes/route-tools.js';
+import { DeclaredMethod, TEXT } from './declared-method.js';
 
 /** At most so many tools without a description are named. */
 const NAMED = 20;
 
-const TEXT: JsonSchema = { type: 'string' };
 /** Describes the variable of a URI template; those of an exploded expression are lists. */
 const VARIABLE: JsonSchema = { type: ['string', 'array'] };
 
 /** One decorator on one method of one provider. */
 interface Declared<Declaration extends HandlerDeclaration = HandlerDeclaration> {
-  readonly host: DeclaringProvider;
-  readonly methodName: string;
-  /** `OrderTools.find (OrdersModule)` */
-  readonly origin: string;
+  readonly on: DeclaredMethod;
   readonly declaration: Declaration;
 }
 
@@ -94,7 +77,7 @@ export class DeclaredHandlers {
     @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'add'>,
-    @Inject(RouteMiddleware) private readonly middleware: Pick<RouteMiddleware, 'assertRuns'>,
+    @Inject(MethodRoutes) private readonly routes: MethodRoutes,
   ) {}
 
   /**
@@ -103,9 +86,9 @@ export class DeclaredHandlers {
    * @throws McpHandlerDefinitionError, McpDuplicateHandlerError
    */
   load(): void {
-    const hosts = hostsOf(this.endpoint, scanApp(this.discovery, this.modules, this.scanner));
+    const hosts = hostsOf(this.endpoint, scanApp(this.discovery, this.modules, this.scanner, this.routes));
     for (const host of hosts) if (host.catalogue) this.catalogues.add(host, host.catalogue);
-    const declared = hosts.flatMap(declarationsIn);
+    const declared = hosts.flatMap((host) => this.#declarationsIn(host));
     // Completions come first: an entry is made with the completions of its arguments, wherever they are declared.
     const completions = declared.filter(isCompletion).map((completion) => this.#completionOf(completion));
     const listings = declared.filter(isListing).map((listing) => this.#listingOf(listing));
@@ -130,15 +113,12 @@ export class DeclaredHandlers {
   /** @throws McpHandlerDefinitionError for a route whose middleware does not run for calls of its handler */
   #assertMiddleware(declared: readonly Declared<EntryDeclaration>[]): void {
     if (this.options.middleware === 'ignore') return;
-    const checked = declared.filter(({ host, methodName, declaration }) => {
-      const type = host.type as Type<object>;
-      const isIgnored =
-        declaration.kind === 'tool' && [declaration.options, toolsOf(type)].some((each) => each?.middleware);
-      return isRouteMethod(methodOf(type.prototype as object, methodName)) && !isIgnored;
+    const checked = declared.filter(({ on, declaration }) => {
+      return declaration.kind !== 'tool' || ![declaration.options, toolsOf(on.host)].some((each) => each?.middleware);
     });
-    this.middleware.assertRuns(
-      checked.map(({ host: { wrapper }, methodName, origin, declaration: { kind } }) => {
-        return { wrapper, methodName, origin, isTool: kind === 'tool' };
+    this.routes.assertMiddlewareRuns(
+      checked.map(({ on: { wrapper, host, methodName, method, origin }, declaration: { kind } }) => {
+        return { wrapper, host, methodName, method, origin, isTool: kind === 'tool' };
       }),
     );
   }
@@ -159,55 +139,49 @@ export class DeclaredHandlers {
     );
   }
 
-  #completionOf(declared: Declared<CompletionDeclaration>): TargetedCompletion {
-    const { options } = declared.declaration;
+  #completionOf({ on, declaration: { options } }: Declared<CompletionDeclaration>): TargetedCompletion {
     const kind = 'prompt' in options ? 'prompt' : 'template';
     const name = 'prompt' in options ? options.prompt : options.template;
-    const runner = this.#runner(declared, kind, name);
-    const { origin } = declared;
+    const runner = this.#runner(on, kind, name);
     const propose: DeclaredCompletion['propose'] = (value, others, context) => runner.run({ value, others }, context);
-    return { kind, name, argument: options.argument, origin, propose };
+    return { kind, name, argument: options.argument, origin: on.origin, propose };
   }
 
-  #listingOf(declared: Declared<ListingDeclaration>): TargetedListing {
-    const name = declared.declaration.options.uriTemplate;
-    const { origin } = declared;
-    const known = { cursor: TEXT, limit: { type: 'number' } };
-    this.#assertKnown(declared, known, 'The arguments of a list are "cursor" and "limit".');
-    return { kind: 'template', name, origin, runner: this.#runner(declared, 'template', name) };
+  #listingOf({ on, declaration }: Declared<ListingDeclaration>): TargetedListing {
+    const name = declaration.options.uriTemplate;
+    on.assertKnown({ cursor: TEXT, limit: { type: 'number' } }, 'The arguments of a list are "cursor" and "limit".');
+    return { kind: 'template', name, origin: on.origin, runner: this.#runner(on, 'template', name) };
   }
 
   #entryOf(
-    declared: Declared<EntryDeclaration>,
+    { on, declaration }: Declared<EntryDeclaration>,
     completions: readonly TargetedCompletion[],
     listings: readonly TargetedListing[],
   ): HandlerEntry {
-    const { origin, declaration } = declared;
+    const { origin, route } = on;
     // Guards see a view or a skill as a resource, which it is.
     const kind = declaration.kind === 'view' || declaration.kind === 'skill' ? 'resource' : declaration.kind;
-    const source = (name: string, route?: RouteSchema): EntrySource => ({
+    const source = (name: string, made?: MadeSchema): EntrySource => ({
       origin,
       compiler: this.#compiler,
       failures: this.options,
-      route,
-      runner: (validate) => this.#runner(declared, kind, name, validate, route),
-      classes: this.#classOptions(declared),
-      results: this.#resultOptions(declared),
+      route: made,
+      runner: (validate) => this.#runner(on, kind, name, validate, made),
+      classes: on.classOptions,
+      results: on.resultOptions,
       completions: completions.filter((each) => each.kind === kind && each.name === name),
     });
     switch (declaration.kind) {
       case 'tool': {
-        const options = this.#toolOptions(declared, declaration.options);
-        const { name } = options;
+        const options = toolOptionsOf(on, declaration.options);
+        const { name, inputSchema } = options;
         adviseOnName(name, origin);
-        const route = this.#routeOf(declared, options);
-        const known = route ? options : this.#withSchema(declared, 'Tool', options);
-        const type = declared.host.type as Type<object>;
-        const reads = isReadRoute(methodOf(type.prototype as object, declared.methodName));
-        return toolEntry(known, { ...source(name ?? '', route), reads });
+        const made = inputSchema ? undefined : route?.schemaOf(on.layout, options, this.#compiler);
+        const known = made ? options : on.withSchema('Tool', options, this.#compiler);
+        return toolEntry(known, { ...source(name ?? '', made), reads: route?.reads ?? false });
       }
       case 'resource':
-        this.#assertKnown(declared, { uri: TEXT }, 'A resource has the one argument "uri".');
+        on.assertKnown({ uri: TEXT }, 'A resource has the one argument "uri".');
         return resourceEntry(declaration.options, source(declaration.options.uri));
       case 'view':
         return resourceEntry(resourceOfView(declaration.options, origin), source(declaration.options.uri));
@@ -220,237 +194,63 @@ export class DeclaredHandlers {
         }
         const entry = templateEntry(declaration.options, { ...source(uriTemplate), listing });
         const variables = Object.fromEntries(entry.template.variableNames.map((name) => [name, VARIABLE]));
-        this.#assertKnown(
-          declared,
-          { ...variables, uri: TEXT },
-          'The arguments of a template are its variables and "uri".',
-        );
+        on.assertKnown({ ...variables, uri: TEXT }, 'The arguments of a template are its variables and "uri".');
         return entry;
       }
-      case 'prompt':
-        return promptEntry(this.#withSchema(declared, 'Prompt', declaration.options), source(declaration.options.name));
+      case 'prompt': {
+        const options = on.withSchema('Prompt', declaration.options, this.#compiler);
+        return promptEntry(options, source(declaration.options.name));
+      }
       case 'skill':
-        this.#assertKnown(declared, { uri: TEXT }, 'A skill has the one argument "uri".');
+        on.assertKnown({ uri: TEXT }, 'A skill has the one argument "uri".');
         return skillEntry(declaration.options, source(skillUri(declaration.options)));
-      case 'method':
-        return methodEntry(this.#withParams(declared, declaration.options), source(declaration.options.method));
+      case 'method': {
+        const { paramsSchema: inputSchema, ...options } = declaration.options;
+        const { inputSchema: paramsSchema } = on.withSchema('McpMethod', { inputSchema }, this.#compiler);
+        return methodEntry({ ...options, paramsSchema }, source(declaration.options.method));
+      }
     }
   }
 
-  /** Returns the options of a tool. Options of `@Tool()` have precedence over those that its route implies. */
-  #toolOptions(declared: Declared, options: ToolOptions): ToolOptions {
-    const { host, methodName, origin } = declared;
-    const type = host.type as Type<object>;
-    const method = methodOf(type.prototype as object, methodName);
-    const confirm = confirmOf(type.prototype as object, methodName);
-    if (confirm && options.confirm !== undefined) {
-      const reason = 'it has @Confirm() and the option "confirm". Remove one of them.';
-      throw new McpHandlerDefinitionError(origin, reason);
-    }
-    const { maxValues = this.#mostOfPipes(declared) } = options;
-    const all = { ...options, ...(confirm && { confirm }), ...(maxValues !== undefined && { maxValues }) };
-    return isRouteMethod(method) ? routeToolOptions(all, { host: type, method, methodName, origin }) : all;
-  }
-
-  /** Returns how many values arguments may have that a `ValidationPipe` checks: it looks for all problems. */
-  #mostOfPipes({ host, methodName, origin }: Declared): number | undefined {
-    const type = host.type as Type<object>;
-    const method = methodOf(type.prototype as object, methodName)!;
-    const { args } = layoutOf(type, methodName, origin);
-    const isPiped = ({ type: taken, pipes }: (typeof args)[number]): boolean =>
-      isClass(taken) && isValidated(this.config, type, method, pipes);
-    return args.some(isPiped) ? MAX_UNSTOPPED_VALUES : undefined;
-  }
-
-  /** Returns the schema that is made of a route, if none was written for it. */
-  #routeOf(declared: Declared, { inputSchema, maxValues, rename = {} }: ToolOptions): RouteSchema | undefined {
-    const { host, methodName, origin } = declared;
-    const type = host.type as Type<object>;
-    const method = methodOf(type.prototype as object, methodName);
-    const { args, isRoute, decorated } = layoutOf(type, methodName, origin);
-    if (!method || !isRoute || inputSchema) return undefined;
-    const { config, modules } = this;
-    const paths = routePathsOf(type, method, { config, modules, wrapper: host.wrapper });
-    const pathNames = pathNamesOf(paths);
-    const params = decorated ? args : [];
-    if (params.length === 0 && pathNames.size === 0) return undefined;
-    return routeSchema(params, {
-      origin,
-      compiler: this.#compiler,
-      pathNames,
-      wildNames: wildNamesOf(paths),
-      rename,
-      piped: ({ pipes }) => isValidated(this.config, type, method, pipes),
-      classes: ({ pipes }) => classOptionsOf(this.config, type, method, pipes),
-      maxValues,
-      documented: (place) => parameterDocs([method, type], place),
+  #declarationsIn(host: DeclaringProvider): Declared[] {
+    return host.methods.flatMap(({ methodName, declarations }) => {
+      const on = new DeclaredMethod(host, methodName, this.config, this.routes);
+      const declared = declarations.map((declaration) => ({ on, declaration }));
+      // These methods are called with other parameters.
+      const attached = declared.find((each) => !isEntry(each));
+      if (attached && declared.some(({ declaration }) => declaration.kind !== attached.declaration.kind)) {
+        const name = isCompletion(attached) ? '@Complete()' : '@ListResources()';
+        throw new McpHandlerDefinitionError(
+          on.origin,
+          `it has ${name} and another MCP decorator. Give each its own method.`,
+        );
+      }
+      return declared;
     });
   }
 
-  #withParams(declared: Declared, { paramsSchema: inputSchema, ...options }: MethodOptions): MethodOptions {
-    const decorator = 'McpMethod';
-    return { ...options, paramsSchema: this.#withSchema(declared, decorator, { inputSchema }).inputSchema };
-  }
-
-  /**
-   * Adds the schema of the arguments to options: the given one, or the class of the parameter that takes them.
-   *
-   * @throws McpHandlerDefinitionError when neither is there
-   */
-  #withSchema<Options extends Pick<ToolOptions, 'inputSchema'> | PromptOptions>(
-    declared: Declared,
-    decorator: string,
-    options: Options,
-  ): Options {
-    const { host, methodName, origin } = declared;
-    const { args, decorated } = layoutOf(host.type as Type, methodName, origin);
-    const given = options.inputSchema;
-    const [option, anything] =
-      decorator === 'McpMethod'
-        ? ['a schema', "{ type: 'object' }"]
-        : ['an "inputSchema"', "inputSchema: { type: 'object' }"];
-    const advice = `Give @${decorator}() ${option} with all arguments.`;
-    // A parameter whose name the schema lacks would silently be undefined.
-    const classes = this.#classOptions(declared);
-    const named = decorator === 'McpMethod' ? 'schema' : 'inputSchema';
-    if (given) {
-      assertNamed(args, this.#compiler.compile(given, 'input', origin, { option: named, classes }), origin, advice);
-      this.#assertTypes(declared, argumentsMadeBy(given));
-    }
-    const listed = 'arguments' in options ? options.arguments : undefined;
-    if (listed) this.#assertKnown(declared, Object.fromEntries(listed.map(({ name }) => [name, TEXT])), advice);
-    if (given || listed) return options;
-    const refusal = (index: number, why: string, cause?: unknown): McpHandlerDefinitionError =>
-      new McpHandlerDefinitionError(
-        origin,
-        `its parameter ${index} (counted from 0) takes the arguments of the call, but there is no schema for them, and the parameter type cannot replace it: ${why}. Give @${decorator}() ${option}, or type a parameter that takes all arguments with a class whose properties have decorators of class-validator. To accept any arguments: ${anything}.`,
-        { cause },
-      );
-    const classed = args
-      .filter(({ field, type }) => field === undefined && isClass(type))
-      .toSorted((one, other) => one.index - other.index);
-    const [typed] = classed;
-    if (!typed) {
-      const [untyped] = args;
-      if (!untyped || !decorated) return options;
-      throw refusal(
-        untyped.index,
-        'its decorator metadata names no class. The type may not be a class, may be imported as a type, or the build (esbuild, tsx) emits no decorator metadata',
-      );
-    }
-    const inputSchema = typed.type as Type;
-    const second = classed.find(({ type }) => type !== inputSchema);
-    if (second) {
-      const classes = `${inputSchema.name} and ${(second.type as Type).name}`;
-      const reason = `its parameters ${typed.index} and ${second.index} (counted from 0) are all arguments, of the classes ${classes}, and one class is no schema for both. ${advice}`;
-      throw new McpHandlerDefinitionError(origin, reason);
-    }
-    let compiled: CompiledSchema;
-    try {
-      compiled = this.#compiler.compile(inputSchema, 'input', origin, { classes });
-    } catch (error) {
-      throw refusal(typed.index, ((error as Error).cause as Error).message.replace(/\.$/, ''), error);
-    }
-    assertNamed(args, compiled, origin, advice);
-    this.#assertTypes(declared, argumentsMadeBy(inputSchema));
-    return { ...options, inputSchema };
-  }
-
-  /**
-   * Checks parameters by the kind of handler.
-   *
-   * @throws McpHandlerDefinitionError for a parameter that is none of its arguments, or has another type
-   */
-  #assertKnown(declared: Declared, properties: Readonly<Record<string, JsonSchema>>, advice: string): void {
-    const { host, methodName, origin } = declared;
-    const json = { type: 'object', properties };
-    assertNamed(layoutOf(host.type as Type, methodName, origin).args, { json }, origin, advice);
-    this.#assertTypes(declared, argumentsOfJson(json));
-  }
-
-  /** @throws McpHandlerDefinitionError for a parameter of a type that its argument does not have */
-  #assertTypes({ host, methodName, origin }: Declared, argument: ArgumentJson): void {
-    const type = host.type as Type<object>;
-    const method = methodOf(type.prototype as object, methodName)!;
-    // A ValidationPipe converts what comes from a URL.
-    const args = layoutOf(type, methodName, origin).args.filter(({ part }) => part === 'body');
-    assertTypes(args, argument, ({ pipes }) => isConverted(this.config, type, method, pipes), origin);
-  }
-
-  /** Returns what pipes do to the class of the arguments. Global pipes count that were set before the app was initialized. */
-  #classOptions({ host, methodName, origin }: Declared): ClassOptions {
-    const type = host.type as Type<object>;
-    const method = methodOf(type.prototype as object, methodName);
-    if (!method) return {};
-    const wholes = layoutOf(type, methodName, origin).args.filter(({ field }) => field === undefined);
-    const atParams = wholes.flatMap(({ pipes }) => pipes);
-    return classOptionsOf(this.config, type, method, atParams);
-  }
-
-  /** Returns how the class of the result is converted. */
-  #resultOptions({ host, methodName }: Declared): ClassOptions {
-    const type = host.type as Type<object>;
-    const method = methodOf(type.prototype as object, methodName);
-    if (!method) return {};
-    const transform = { ...serializerOptionsOf(this.config, type, method), ...serializeOptionsOf(type, method) };
-    return { transform, serialized: () => isSerialized(this.config, type, method) };
-  }
-
   #runner(
-    { host, methodName, origin }: Declared,
+    on: DeclaredMethod,
     kind: McpHandlerKind,
     name: string,
     validate?: Validate,
-    route?: RouteSchema,
+    made?: MadeSchema,
   ): HandlerRunner {
     const { listGuards } = this.options;
-    const options = { kind, name, listGuards, validate, route };
-    return this.invokers.create({ wrapper: host.wrapper, methodName, origin }, options);
+    return this.invokers.create(on, { kind, name, listGuards, validate, strategy: made?.strategy });
   }
 }
 
-/**
- * Checks parameters by their names.
- *
- * @throws McpHandlerDefinitionError for a parameter that is an argument which a closed schema does not have
- */
-function assertNamed(
-  args: readonly ArgumentParam[],
-  { json, fields }: Pick<CompiledSchema, 'json' | 'fields'>,
-  origin: string,
-  advice: string,
-): void {
-  const { properties, additionalProperties = false } = fields ? propertiesNamed(fields) : json;
-  const open =
-    additionalProperties !== false ||
-    ['anyOf', 'oneOf', 'allOf', 'patternProperties', '$ref'].some((key) => key in json);
-  if (open || !isObject(properties)) return;
-  const unknown = args.find(({ field }) => field !== undefined && !Object.hasOwn(properties, field));
-  if (!unknown) return;
-  const reason = `its parameter ${unknown.index} (counted from 0) is the argument "${unknown.field}", which is not in its schema. ${namesText(Object.keys(properties))} ${advice}`;
-  throw new McpHandlerDefinitionError(origin, reason);
-}
-
-const propertiesNamed = (names: readonly string[]): JsonSchema => ({
-  type: 'object',
-  properties: Object.fromEntries(names.map((name) => [name, {}])),
-});
-
-function declarationsIn(host: DeclaringProvider): Declared[] {
-  return host.methods.flatMap(({ methodName, declarations }) => {
-    const origin = `${host.type.name}.${methodName} (${host.module})`;
-    const declared = declarations.map((declaration) => ({ host, methodName, origin, declaration }));
-    // These methods are called with other parameters.
-    const attached = declared.find((each) => !isEntry(each));
-    if (attached && declared.some(({ declaration }) => declaration.kind !== attached.declaration.kind)) {
-      const name = isCompletion(attached) ? '@Complete()' : '@ListResources()';
-      throw new McpHandlerDefinitionError(
-        origin,
-        `it has ${name} and another MCP decorator. Give each its own method.`,
-      );
-    }
-    return declared;
-  });
+/** Returns the options of a tool. Options of `@Tool()` have precedence over those that its route implies. */
+function toolOptionsOf(on: DeclaredMethod, options: ToolOptions): ToolOptions {
+  const confirm = confirmOf(on.host.prototype as object, on.methodName);
+  if (confirm && options.confirm !== undefined) {
+    const reason = 'it has @Confirm() and the option "confirm". Remove one of them.';
+    throw new McpHandlerDefinitionError(on.origin, reason);
+  }
+  const { maxValues = on.maxValues } = options;
+  const all = { ...options, ...(confirm && { confirm }), ...(maxValues !== undefined && { maxValues }) };
+  return on.route ? on.route.toolOptions(all) : all;
 }
 
 function isCompletion(declared: Declared): declared is Declared<CompletionDeclaration> {

@@ -4,7 +4,6 @@ import {
   type ApplicationConfig,
   DiscoveryModule,
   DiscoveryService,
-  HttpAdapterHost,
   MetadataScanner,
   ModuleRef,
   ModulesContainer,
@@ -17,6 +16,7 @@ import { resolveOptions } from '../../common/options.js';
 import { HANDLER_TABLE } from '../handlers.options.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { RequestContexts } from '../invocation/request-contexts.js';
+import { NO_ROUTES } from '../../../../test/support/registry-parts.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { type AppScan, EndpointMark, FeatureMark, hostsOf, scanApp } from './app-scan.js';
 import { DeclaredHandlers } from './declared-handlers.js';
@@ -118,16 +118,16 @@ async function start(module: ModuleMetadata): Promise<App> {
   const imports = [DiscoveryModule, ...(module.imports ?? [])];
   const testing = await Test.createTestingModule({ ...module, imports }).compile();
   const get = <T>(type: abstract new (...args: never[]) => T): T => testing.get<T>(type, { strict: false });
-  const app = [get(DiscoveryService), get(ModulesContainer), new MetadataScanner()] as const;
+  const app = [get(DiscoveryService), get(ModulesContainer), new MetadataScanner(), NO_ROUTES] as const;
   return {
     scan: scanApp(...app),
     load: (endpoint = scanApp(...app).endpoints[0]!) => {
       const table = new HandlerTable();
       const config = testing['applicationConfig'] as ApplicationConfig;
-      const invokers = new HandlerInvokers(config, app[1], new RequestContexts(get(ModuleRef)), new HttpAdapterHost());
+      const invokers = new HandlerInvokers(config, app[1], new RequestContexts(get(ModuleRef)), NO_ROUTES);
       const options = resolveOptions(HANDLER_TABLE, { pageSize: 10 });
-      const rest = [options, config, { add: () => {} }, { assertRuns: () => {} }] as const;
-      new DeclaredHandlers(...app, endpoint, invokers, table, ...rest).load();
+      const rest = [options, config, { add: () => {} }, NO_ROUTES] as const;
+      new DeclaredHandlers(app[0], app[1], app[2], endpoint, invokers, table, ...rest).load();
       return table;
     },
   };

@@ -113,6 +113,19 @@ export function serializerOptionsOf(
   return (serializer as { readonly defaultOptions?: ClassOptions['transform'] } | undefined)?.defaultOptions;
 }
 
+/** Nest stores the options of `@SerializeOptions()` under this key. */
+const SERIALIZE_OPTIONS = 'class_serializer:options';
+
+type SerializeOptions = ClassOptions['transform'] & { readonly schema?: unknown; readonly type?: Type };
+
+/** Returns the options of `@SerializeOptions()` on a method, or else on its class. */
+export function serializeOptionsOf(host: Type, method: object): SerializeOptions | undefined {
+  const [ofMethod, ofClass] = [method, host].map(
+    (holder) => Reflect.getMetadata(SERIALIZE_OPTIONS, holder) as SerializeOptions | undefined,
+  );
+  return ofMethod ?? ofClass;
+}
+
 /** Returns whether a `ClassSerializerInterceptor` stands around a handler: it runs `@Transform()`. */
 export function isSerialized(config: ApplicationConfig, host: object, method: Method): boolean {
   const scoped = config.getGlobalRequestInterceptors().map(({ metatype }) => metatype);

@@ -6,14 +6,7 @@ import {
   Injectable,
   type Type,
 } from '@nestjs/common';
-import {
-  ApplicationConfig,
-  type ContextId,
-  ContextIdFactory,
-  HttpAdapterHost,
-  ModuleRef,
-  ModulesContainer,
-} from '@nestjs/core';
+import { ApplicationConfig, type ContextId, ContextIdFactory, ModuleRef, ModulesContainer } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
@@ -30,7 +23,6 @@ import { inspected, textOf } from '../results/handler-failure.js';
 import { markEntryProvider } from '../decorators/handler.decorators.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
-import type { RouteSchema } from '../../routes/route-schema.js';
 import {
   ASKED_AGAIN,
   assertNoneSkipped,
@@ -41,15 +33,20 @@ import {
   isSerialized,
   type ProviderWrapper,
 } from './enhancers.js';
-import { type HandlerDescription, Invocation, ListingInvocation, type Method } from './invocation.js';
+import {
+  type ArgumentsStrategy,
+  type HandlerDescription,
+  Invocation,
+  ListingInvocation,
+  type Method,
+  PLAIN,
+} from './invocation.js';
+import { MethodRoutes } from './method-routes.js';
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
 import { decorated, emptyStandInFor, layoutOf, methodOf, type ParamLayout, standInFor, withGuards } from './params.js';
 import { assertPayload } from './older-nest.js';
 import { RequestContexts } from './request-contexts.js';
-import type { RoutedParams } from '../../routes/request-view.js';
-import { ResponseFacade } from '../../routes/response-facade.js';
-import { pathNamesOf, routePathsOf, verbOf, wildNamesOf } from '../../routes/route-paths.js';
-import { RouteUrls } from '../../routes/route-url.js';
+import { ResponseFacade } from './response-facade.js';
 
 export interface HandlerInvokerOptions {
   /**
@@ -58,8 +55,8 @@ export interface HandlerInvokerOptions {
    * @returns what the handler gets
    */
   readonly validate?: Validate | undefined;
-  /** Describes how the schema of the arguments was made, if the method is a route too. */
-  readonly route?: RouteSchema | undefined;
+  /** Takes the arguments. @default that of the route, if the method is one */
+  readonly strategy?: ArgumentsStrategy | undefined;
   readonly kind: McpHandlerKind;
   /** The name of the tool or prompt, the URI of the resource, the template of the resource template. */
   readonly name: string;
@@ -108,7 +105,7 @@ export class HandlerInvokers {
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(RequestContexts) private readonly contexts: RequestContexts,
-    @Inject(HttpAdapterHost) private readonly adapterHost: Pick<HttpAdapterHost, 'httpAdapter'>,
+    @Inject(MethodRoutes) private readonly routes: Pick<MethodRoutes, 'routeOf'>,
   ) {}
 
   /**
@@ -118,31 +115,18 @@ export class HandlerInvokers {
    * @throws McpHandlerDefinitionError when Nest would not run it as it is written
    */
   create({ wrapper, methodName, origin, decorator }: HandlerHost, options: HandlerInvokerOptions): MethodInvoker {
-    const { config, modules } = this;
-    const { kind, name, validate, route, listGuards = [] } = options;
+    const { kind, name, validate, listGuards = [] } = options;
     const host = classOf(wrapper);
     const given = host && methodOf(host.prototype as object, methodName);
     if (!given) throw new McpHandlerDefinitionError(origin, `there is no method "${methodName}" on it.`);
     const handler = decorator ? decorated(given, decorator, host.prototype as object, methodName) : given;
-    const layout = layoutOf(host, methodName, origin);
-    const { contextAt, omitted } = layout;
-    const paths = layout.isRoute ? routePathsOf(host, handler, { config, modules, wrapper }) : [];
-    const splitNames = this.adapterHost.httpAdapter?.getType() === 'express' ? wildNamesOf(paths) : NONE;
-    const routed = layout.isRoute ? routedParams(layout, handler, { paths, splitNames, route }) : undefined;
-    const about: HandlerDescription = {
-      kind,
-      name,
-      origin,
-      handler,
-      given,
-      host,
-      contextAt,
-      omitted,
-      routed,
-      validate,
-    };
+    const route = this.routes.routeOf({ wrapper, host, methodName, method: handler, origin });
+    const layout = layoutOf(host, methodName, origin, route?.params);
+    const { contextAt } = layout;
+    const strategy = options.strategy ?? route?.strategyOf(layout) ?? PLAIN;
+    const about: HandlerDescription = { kind, name, origin, handler, given, host, contextAt, strategy, validate };
     return this.#invoker({ wrapper, methodName, layout }, about, listGuards, () => {
-      const { made, scoped } = listedGuards(config, listGuards);
+      const { made, scoped } = listedGuards(this.config, listGuards);
       return made.length + scoped.length > 0;
     });
   }
@@ -166,7 +150,17 @@ export class HandlerInvokers {
     // The app may register one function several times, with other guards.
     const handler = withGuards(given, guards);
     const { contextAt } = layout;
-    const about: HandlerDescription = { kind, name, origin, handler, given, host, contextAt, validate };
+    const about: HandlerDescription = {
+      kind,
+      name,
+      origin,
+      handler,
+      given,
+      host,
+      contextAt,
+      strategy: PLAIN,
+      validate,
+    };
     // It may be registered before `useGlobalGuards()` is called.
     return this.#invoker({ wrapper, methodName, layout, owner }, about, listGuards, () => listGuards.length > 0);
   }
@@ -207,22 +201,6 @@ export class HandlerInvokers {
   }
 }
 
-const NONE: ReadonlySet<string> = new Set();
-
-/** The key that `@RouteConfig()` of @nestjs/platform-fastify writes is copied, as that package is optional. */
-const FASTIFY_ROUTE_CONFIG = '__fastify_route_config__';
-
-/** Describes a route for the views of its requests. */
-function routedParams(
-  { args, omitted, verb }: ParamLayout,
-  handler: Method,
-  { paths, splitNames, route }: Pick<RoutedParams, 'splitNames' | 'route'> & { readonly paths: readonly string[] },
-): RoutedParams {
-  const urls = new RouteUrls(paths, verbOf(handler));
-  const config = Reflect.getMetadata(FASTIFY_ROUTE_CONFIG, handler) as object | undefined;
-  return { args, omitted, pathNames: [...pathNamesOf(paths).keys()], splitNames, verb, urls, config, route };
-}
-
 /** Returns the class that has the method; the class of the instance, where a factory made it. */
 function classOf({ metatype, isNotMetatype, instance }: ProviderWrapper): Type<object> | undefined {
   if (!isNotMetatype) return metatype as Type<object>;
@@ -238,7 +216,7 @@ function classOf({ metatype, isNotMetatype, instance }: ProviderWrapper): Type<o
  * call. Durable providers live in the context that the app's `ContextIdStrategy` gives, and get its payload as
  * `REQUEST`.
  *
- * Where the method is a route too, `REQUEST` is the view of its call, which has providers of its own.
+ * Where a strategy gives calls a request of their own, `REQUEST` is that, and its providers belong to the call.
  */
 class Surroundings {
   #surround: Surround | undefined;
@@ -331,8 +309,8 @@ export class MethodInvoker implements HandlerRunner {
 
   async run(raw: unknown, context: McpContext): Promise<unknown> {
     const invocation = this.#invocation(raw, context);
-    const { request } = invocation.context;
-    const response = new ResponseFacade(request, invocation);
+    const { context: seen, response } = invocation;
+    const { request } = seen;
     try {
       // Each `await` costs a turn, so only promises are awaited.
       const calls = this.calls.ofStatic ?? this.calls.for(request);
@@ -362,8 +340,8 @@ export class MethodInvoker implements HandlerRunner {
 
   async assertAdmits(raw: unknown, context: McpContext): Promise<void> {
     const invocation = this.#invocation(raw, context);
-    const { request } = invocation.context;
-    const response = new ResponseFacade(request, invocation);
+    const { context: seen, response } = invocation;
+    const { request } = seen;
     try {
       const ask = await this.admission.for(request);
       await ask(request, response, next);
@@ -387,7 +365,8 @@ export class MethodInvoker implements HandlerRunner {
 
   #invocation(raw: unknown, context: McpContext): Invocation {
     const invocation = new Invocation(this.about, raw, context);
-    this.contexts.open(invocation.context.request);
+    const { request } = invocation.context;
+    this.contexts.open(request, request !== context.request);
     return invocation;
   }
 
@@ -410,10 +389,9 @@ export class MethodInvoker implements HandlerRunner {
    * @param providersOf the request whose providers are asked; those of a list are made once for all entries
    */
   async #letIn(surroundings: Surroundings, invocation: Invocation, providersOf: unknown): Promise<boolean> {
-    const { request } = invocation.context;
     try {
       const ask = await surroundings.for(providersOf);
-      await ask(request, new ResponseFacade(request, invocation), next);
+      await ask(invocation.context.request, invocation.response, next);
       return true;
     } catch (error) {
       if (!isHttpException(error)) this.#sayOnce(error);

@@ -5,16 +5,8 @@ import type { HandlerRound, McpContext } from '../../calls/mcp-context.js';
 import type { McpHandlerCall, McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { HandlerCancelled } from '../../calls/handler-signals.js';
 import { comesInParts, Drain } from '../results/drain.js';
-import type { Validate } from '../schema/handler-schema.js';
-import { type RequestPart, type RouteParts, RouteValue, RouteValues } from '../../routes/route-values.js';
-import {
-  argumentsOf,
-  ArgumentsAsked,
-  namedArguments,
-  requestView,
-  type RoutedParams,
-  sentParts,
-} from '../../routes/request-view.js';
+import type { RequestPart, Validate } from '../schema/handler-schema.js';
+import { ResponseFacade } from './response-facade.js';
 
 /** A method that was found on a provider. */
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
@@ -31,11 +23,43 @@ export interface HandlerDescription {
   readonly host: McpHandlerCall['about']['host'];
   /** Lists the parameters that are the `McpContext`. */
   readonly contextAt: readonly number[];
-  /** Lists the arguments that parameters without a name do not get. */
-  readonly omitted?: readonly string[] | undefined;
-  /** Present if the method is a route too. */
-  readonly routed?: RoutedParams | undefined;
+  readonly strategy: ArgumentsStrategy;
   readonly validate: Validate | undefined;
+}
+
+/**
+ * Decides what the arguments of a method are, and which request it and its enhancers see. One object serves all calls of a method. A
+ * method that is a route too has another one than {@link PLAIN}.
+ */
+export interface ArgumentsStrategy {
+  /**
+   * Returns the context of a call with another request; absent: method and enhancers see the request of HTTP.
+   *
+   * @param raw the arguments as the client sent them; `undefined` while a list is made
+   */
+  contextOf?(context: McpContext, raw: unknown, call: Invocation): McpContext;
+  /** Validates the arguments. @returns them, or a promise of them, in a form of its own @throws or rejects if they are not valid */
+  validate(raw: unknown, call: Invocation): unknown;
+  /** Returns what a parameter gets of the validated arguments: a {@link PipedValue}, if its pipes get something else. */
+  argument(valid: unknown, field: unknown, part: RequestPart): unknown;
+  /** Returns the validated arguments by their names; absent: the validated arguments have these names. */
+  named?(raw: unknown, call: Invocation): unknown;
+  /** Returns the parameters as the method gets them, or a promise of them; absent: as pipes have left them. */
+  params?(piped: unknown[], call: Invocation): unknown[] | PromiseLike<unknown[]>;
+}
+
+/** The arguments are those that the client sent, validated. */
+export const PLAIN: ArgumentsStrategy = Object.freeze({
+  validate: (raw: unknown, { about: { validate } }: Invocation) => (validate ? validate(raw) : raw),
+  argument: (valid: unknown, field: unknown) => (typeof field === 'string' ? fieldOf(valid, field) : valid),
+});
+
+/** A parameter gets this value: its pipes get the raw one, and a parameter without pipes the checked one. */
+export class PipedValue {
+  constructor(
+    readonly raw: unknown,
+    readonly value: unknown,
+  ) {}
 }
 
 /** The call as a handler and its enhancers see it; the response that they get refers to it. */
@@ -45,8 +69,8 @@ export class Invocation implements McpHandlerCall {
    * the handler, not a denial.
    */
   entered = false;
-  /** Its request is a view of that of HTTP if the method is a route too. */
   readonly context: McpContext;
+  readonly response: ResponseFacade<Invocation>;
   #validated: { readonly args: unknown } | undefined;
   /** Holds more than one when an interceptor runs the method again. */
   #drains: Set<Drain> | undefined;
@@ -57,29 +81,44 @@ export class Invocation implements McpHandlerCall {
     private readonly raw: unknown,
     context: McpContext,
   ) {
-    const { routed } = about;
-    this.context = routed ? context.seeing(requestView(context.request, this.#given, routed)) : context;
+    this.context = about.strategy.contextOf?.(context, raw, this) ?? context;
+    this.response = new ResponseFacade<Invocation>(this.context.request, this, context.request);
   }
 
   get args(): unknown {
     return this.raw;
   }
 
-  /** Returns an argument as the handler gets it: arguments are validated once, when the first parameter needs them. */
+  /**
+   * The arguments or a promise of them, which rejects if they are not valid: each parameter fails by it. They are validated once, when
+   * the first parameter needs them.
+   */
+  get valid(): unknown {
+    if (this.#validated) return this.#validated.args;
+    let args: unknown;
+    try {
+      args = this.about.strategy.validate(this.raw, this);
+    } catch (error) {
+      args = Promise.reject(error);
+    }
+    this.#validated = { args };
+    return args;
+  }
+
+  /** Returns an argument as the handler gets it. */
   argument(field: unknown, part: RequestPart): unknown {
-    const { args } = (this.#validated ??= { args: this.#validate() });
-    return isThenable(args) ? args.then((valid) => this.#part(valid, field, part)) : this.#part(args, field, part);
+    const { valid } = this;
+    const { strategy } = this.about;
+    if (!isThenable(valid)) return strategy.argument(valid, field, part);
+    return valid.then((args) => strategy.argument(args, field, part));
   }
 
   /** Returns the arguments for what decides before the method runs: by their names, as the method gets them. */
   get validArguments(): unknown {
-    const { args } = (this.#validated ??= { args: this.#validate() });
-    return isThenable(args) ? args.then((valid) => this.#byName(valid)) : this.#byName(args);
-  }
-
-  #byName(valid: unknown): unknown {
-    const route = this.about.routed?.route;
-    return route ? namedArguments(this.context.request, this.#given ?? {}, route) : valid;
+    const { valid } = this;
+    const { strategy } = this.about;
+    if (!strategy.named) return valid;
+    return isThenable(valid) ? valid.then(() => strategy.named!(this.raw, this)) : strategy.named(this.raw, this);
   }
 
   /**
@@ -97,19 +136,16 @@ export class Invocation implements McpHandlerCall {
 
   #call(instance: unknown, params: unknown[]): unknown {
     const { context } = this;
-    const { contextAt, routed } = this.about;
+    const { contextAt, strategy } = this.about;
     // The call may have ended while guards and pipes ran: then the method must not run.
     if (context.aborted) throw new HandlerCancelled(context.signal.reason);
     for (const index of contextAt) params[index] = context;
-    // No parameter has asked for the arguments, while guards have read the path.
-    const valid = routed?.route && !this.#validated ? this.#validate() : undefined;
-    return isThenable(valid) ? valid.then(() => this.#enter(instance, params)) : this.#enter(instance, params);
+    const values = strategy.params ? strategy.params(params, this) : params;
+    return isThenable(values) ? values.then((made) => this.#enter(instance, made)) : this.#enter(instance, values);
   }
 
-  #enter(instance: unknown, params: unknown[]): unknown {
-    const { handler, routed } = this.about;
-    // The route checks values that no pipe has seen.
-    const values = routed?.route ? params.map((param) => (param instanceof RouteValue ? param.value : param)) : params;
+  #enter(instance: unknown, values: unknown[]): unknown {
+    const { handler } = this.about;
     const { round } = this.context;
     round?.entered();
     let returned: unknown;
@@ -146,45 +182,6 @@ export class Invocation implements McpHandlerCall {
     this.#drains?.forEach((drain) => drain.stop());
   }
 
-  /**
-   * Validates the arguments.
-   *
-   * @returns the arguments or a promise of them, which rejects if they are not valid: each parameter fails by it
-   */
-  #validate(): unknown {
-    try {
-      const { validate, routed } = this.about;
-      if (routed?.route) {
-        const view = this.context.request as RouteParts;
-        return routed.route.checks.validate(view, { parts: sentParts(view), args: this.#given ?? {} });
-      }
-      const raw = routed ? this.#left(routed) : this.raw;
-      return validate ? validate(raw) : raw;
-    } catch (error) {
-      return Promise.reject(error);
-    }
-  }
-
-  /** Returns the arguments as a method gets them: those of a template are its variables. */
-  get #given(): Readonly<Record<string, unknown>> | undefined {
-    const raw = this.raw as Record<string, unknown> | undefined;
-    return raw && this.about.kind === 'template' ? { ...(raw['variables'] as object), uri: raw['uri'] } : raw;
-  }
-
-  /** Returns what the enhancers of a route have left of the arguments. */
-  #left(routed: RoutedParams): unknown {
-    const args = argumentsOf(this.context.request, this.#given!, routed);
-    return this.about.kind === 'template' ? { uri: args['uri'], variables: args } : args;
-  }
-
-  #part(args: unknown, field: unknown, part: RequestPart): unknown {
-    if (args instanceof RouteValues) return args.of(part, field as string | undefined);
-    const { omitted } = this.about;
-    if (typeof field === 'string') return fieldOf(args, field);
-    if (!omitted?.some((name) => fieldOf(args, name) !== undefined)) return args;
-    return Object.fromEntries(Object.entries(args as object).filter(([name]) => !omitted.includes(name)));
-  }
-
   #settled(value: unknown): unknown {
     if (!comesInParts(value)) return value;
     // Interceptors subscribe in another async context: the source must run in that of its method.
@@ -213,6 +210,13 @@ function fieldOf(args: unknown, field: string): unknown {
   return typeof args === 'object' && args !== null && Object.hasOwn(args, field)
     ? (args as Record<string, unknown>)[field]
     : undefined;
+}
+
+/** Thrown when a guard reads arguments while a list is made: it cannot decide whether an entry is shown. */
+export class ArgumentsAsked extends Error {
+  constructor() {
+    super('A list has no arguments.');
+  }
 }
 
 /** Guards get this invocation while a list is made. */

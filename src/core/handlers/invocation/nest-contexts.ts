@@ -11,16 +11,14 @@ import { guardThrew, isPlain, nameOfEnhancer } from '../../calls/operator-log.js
 import { McpHandlerSignal } from '../../calls/handler-signals.js';
 import { knownErrors, loadClassPackages } from '../schema/class-names.js';
 import { rawOf } from '../schema/class-schema.js';
-import { RouteValue } from '../../routes/route-values.js';
 import type { ClassOptions } from '../schema/schema-compiler.js';
 import type { ProviderWrapper } from './enhancers.js';
-import type { Method } from './invocation.js';
+import { ArgumentsAsked, type Invocation, type Method, PipedValue } from './invocation.js';
 import { HANDLER_ARGUMENTS, handlerParams, isPiped } from './params.js';
-import { ArgumentsAsked } from '../../routes/request-view.js';
-import type { ResponseFacade } from '../../routes/response-facade.js';
+import type { ResponseFacade } from './response-facade.js';
 
 /** A method with everything around it is called as Nest calls a route. */
-export type Surrounded = (request: unknown, response: ResponseFacade, next: () => void) => unknown;
+export type Surrounded = (request: unknown, response: ResponseFacade<Invocation>, next: () => void) => unknown;
 
 /** A method of a provider whose enhancers Nest runs. */
 export interface SurroundedMethod {
@@ -71,7 +69,7 @@ export function surroundForCalls(
     apply: async (value, metadata, pipes) => {
       if (!isPiped(metadata)) return value;
       const argument = await value;
-      if (argument instanceof RouteValue) {
+      if (argument instanceof PipedValue) {
         const piped = await pipesConsumer.apply(argument.raw, metadata, pipes.map(withKnownNames));
         // Pipes that let a text pass leave it to the schema.
         return piped === argument.raw ? argument.value : piped;

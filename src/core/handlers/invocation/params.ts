@@ -2,19 +2,12 @@ import 'reflect-metadata';
 import type { ExecutionContext } from '@nestjs/common';
 import { McpContext } from '../../calls/mcp-context.js';
 import { HANDLER_CALL } from '../../calls/mcp-execution-context.js';
-import { contextFactory } from '../decorators/param.decorators.js';
+import { contextFactory, ROUTE_ARGUMENTS } from '../decorators/param.decorators.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
+import type { ArgumentParam, RequestPart } from '../schema/handler-schema.js';
 import type { Invocation, Method } from './invocation.js';
-import type { RouteParam } from '../../routes/route-schema.js';
-import type { RequestPart } from '../../routes/route-values.js';
-import type { ResponseFacade } from '../../routes/response-facade.js';
-import { ROUTE_PATH, verbOf } from '../../routes/route-paths.js';
+import type { ResponseFacade } from './response-facade.js';
 
-/**
- * Nest stores what its decorators declare under these keys. These keys are the same since Nest 4, but not all versions
- * export them from the same place; specs check them.
- */
-export const ROUTE_ARGUMENTS = '__routeArguments__';
 /** The key of each entry there whose decorator was made by `createParamDecorator()` contains this text. */
 const CUSTOM_ARGUMENT = '__customRouteArgs__';
 const GUARDS_METADATA = '__guards__';
@@ -37,9 +30,6 @@ type ParamEntries = Readonly<Record<string, ParamEntry>>;
 
 type Host = new (...args: never[]) => object;
 
-/** A parameter that takes arguments of the call: without a name, all of them. */
-export type ArgumentParam = RouteParam;
-
 /** Describes how the parameters of a method are made. */
 export interface ParamLayout {
   /** Lists for Nest everything that goes through pipes. */
@@ -52,8 +42,6 @@ export interface ParamLayout {
    */
   readonly invocationAt: number;
   readonly args: readonly ArgumentParam[];
-  /** Lists the named arguments of a route that parameters without a name do not get, unless their class has them. */
-  readonly omitted: readonly string[] | undefined;
   /**
    * Whether arguments and the context are all there are, and no pipe stands at one of them: then they can be made
    * without Nest.
@@ -64,11 +52,27 @@ export interface ParamLayout {
    * ignore.
    */
   readonly decorated: boolean;
-  /** Whether the method is a route of a controller too. */
-  readonly isRoute: boolean;
-  /** The method that the request of a route has for guards. */
-  readonly verb: string | undefined;
 }
+
+/** Says which parameters methods of a kind may have. */
+export interface ParamRules {
+  /** Lists the parts of a request whose decorators take arguments. */
+  readonly parts: readonly RequestPart[];
+  /** Whether `@Res({ passthrough: true })` gives the response. */
+  readonly givesResponse: boolean;
+  /** Says why parameters need decorators; absent: without them the first one takes the arguments, and the second is the context. */
+  readonly undecorated?: string;
+  /** Returns why a parameter is refused, and what to do. @param decorator its name */
+  refusal(decorator: string): string;
+}
+
+/** The rules of methods that are handlers alone. */
+const OF_HANDLERS: ParamRules = {
+  parts: ['body'],
+  givesResponse: false,
+  refusal: (decorator) =>
+    `a parameter has ${decorator}, which only an HTTP route has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a custom decorator.`,
+};
 
 /** Nest numbers its own decorators for parameters. */
 const BODY = 3;
@@ -77,11 +81,6 @@ const BODY = 3;
  * `@Query()` and `@Param()`. A tool's arguments have one place, so each gives that of its name there, or all.
  */
 const ARGUMENTS: Readonly<Record<number, RequestPart>> = { [BODY]: 'body', 4: 'query', 5: 'params' };
-/** Nest stores under these keys where a route is served, and how it answers: with a stream of events, with another address, with a page. */
-const ROUTE_SSE = '__sse__';
-const ROUTE_HOST = 'host';
-const ROUTE_REDIRECT = '__redirect__';
-const ROUTE_RENDER = '__renderTemplate__';
 /** Nest stores under this key that a method only adds to its response: `@Res({ passthrough: true })`. */
 const PASSTHROUGH = '__responsePassthrough__';
 const RESPONSE = 1;
@@ -124,7 +123,7 @@ const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index' | 'schema'> = {
   data: INVOCATION_DATA,
   pipes: [],
   factory: (_data, context): InvocationValue => {
-    const invocation = context.getArgByIndex<ResponseFacade>(1)[HANDLER_CALL]!;
+    const invocation = context.getArgByIndex<ResponseFacade<Invocation>>(1)[HANDLER_CALL]!;
     invocation.entered = true;
     return () => invocation;
   },
@@ -132,14 +131,12 @@ const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index' | 'schema'> = {
 
 /**
  * Reads the decorators of a method's parameters, and writes metadata for Nest on how to create them. Without decorators
- * they are `(args, ctx)`, or follow their types. In a method that is a route too, `@Param()` and `@Query()` are
- * arguments.
+ * they are `(args, ctx)`, or follow their types.
  *
  * @param origin names the handler in messages
- * @throws McpHandlerDefinitionError for a parameter that only a route has, for one whose meaning is unknown, and for a route that
- *   cannot be a handler
+ * @throws McpHandlerDefinitionError for a parameter that a method of its kind cannot have, and for one whose meaning is unknown
  */
-export function layoutOf(host: Host, methodName: string, origin: string): ParamLayout {
+export function layoutOf(host: Host, methodName: string, origin: string, rules: ParamRules = OF_HANDLERS): ParamLayout {
   const paramsHost = paramsHostOf(host, methodName);
   const prototype = paramsHost.prototype as object;
   const types = (Reflect.getMetadata(PARAM_TYPES, prototype, methodName) as unknown[] | undefined) ?? [];
@@ -149,17 +146,12 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
   // From the first one with a default value on, parameters do not count into the length: they can do without a value.
   const method = methodOf(host.prototype as object, methodName);
   const needed = method?.length ?? 0;
-  const isRoute = method !== undefined && Reflect.hasMetadata(ROUTE_PATH, method);
-  if (isRoute && Reflect.hasMetadata(ROUTE_SSE, method)) throw new McpHandlerDefinitionError(origin, EVENTS);
-  if (isRoute && !decorated && Math.max(needed, types.length) > 0) throw new McpHandlerDefinitionError(origin, BARE);
+  if (rules.undecorated !== undefined && !decorated && Math.max(needed, types.length) > 0)
+    throw new McpHandlerDefinitionError(origin, rules.undecorated);
   const all = decorated ? withContext(noted, types, needed, origin) : { ...undecorated[0], ...undecorated[1] };
   const piped = Object.entries(all).filter(([, entry]) => !isContext(entry));
   const passthrough = Reflect.getMetadata(PASSTHROUGH, paramsHost, methodName) === true;
-  if (isRoute) {
-    assertHost(host, origin);
-    assertResult(method, origin);
-  }
-  for (const [key] of piped) assertServable(key, isRoute, passthrough, origin);
+  for (const [key] of piped) assertServable(key, rules, passthrough, origin);
   const invocationAt = Math.max(...Object.values(all).map(({ index }) => index)) + 1;
   const invocation = [
     `invocation${CUSTOM_ARGUMENT}:${invocationAt}`,
@@ -184,34 +176,9 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
       .map(({ index }) => index),
     invocationAt,
     args,
-    omitted: isRoute ? omittedOf(args) : undefined,
     plain: args.length === piped.length && piped.every(([, { pipes }]) => !pipes?.length),
     decorated,
-    isRoute,
-    verb: isRoute ? seenVerbOf(method, decorated ? args : []) : undefined,
   };
-}
-
-/**
- * Returns the arguments of a route that are no part of `@Body()`: a pipe that refuses other properties would refuse
- * each call.
- */
-function omittedOf(args: readonly ArgumentParam[]): readonly string[] | undefined {
-  const classes = args.flatMap(({ field, type }) => (field === undefined && typeof type === 'function' ? [type] : []));
-  const ofClass = (field: string): boolean =>
-    classes.some(({ prototype }) => Reflect.hasMetadata('design:type', prototype as object, field));
-  const omitted = args.flatMap(({ field }) => (field === undefined || ofClass(field) ? [] : [field]));
-  return omitted.length > 0 ? omitted : undefined;
-}
-
-/**
- * Returns the method that guards and interceptors of a route see: its own, so that they decide as on the route. The
- * request of a GET that takes arguments in a body stays a POST: a cache of GET answers by URL would mix such calls up.
- */
-function seenVerbOf(method: Method, args: readonly ArgumentParam[]): string | undefined {
-  const verb = verbOf(method);
-  const isRead = verb === 'GET' || verb === 'HEAD';
-  return isRead && args.some(({ part }) => part === 'body') ? 'POST' : verb;
 }
 
 /** Adds the context: beside decorated parameters, one without a decorator is the context. */
@@ -238,7 +205,7 @@ function withContext(decorated: ParamEntries, types: readonly unknown[], needed:
 export const handlerParams = {
   exchangeKeyForValue(type: number, data: unknown, args: readonly unknown[]): unknown {
     const part = ARGUMENTS[type];
-    const response = args[1] as ResponseFacade;
+    const response = args[1] as ResponseFacade<Invocation>;
     if (part) return response[HANDLER_CALL]!.argument(data, part);
     return FROM_REQUEST[type]?.(args[0] ?? {}, data, response);
   },
@@ -258,57 +225,14 @@ function isContext({ factory, pipes }: ParamEntry): boolean {
   return factory === contextFactory && !pipes?.length;
 }
 
-function assertServable(key: string, isRoute: boolean, passthrough: boolean, origin: string): void {
+function assertServable(key: string, rules: ParamRules, passthrough: boolean, origin: string): void {
   const type = typeOf(key);
-  const servable = type === RESPONSE ? isRoute && passthrough : type !== undefined && type in FROM_REQUEST;
-  if (type === undefined || servable || (isArgument(key) && (type === BODY || isRoute))) return;
-  const name = OF_ROUTES[type] ?? `a decorator of type ${type}`;
-  const remedy =
-    type === RESPONSE
-      ? 'Return the result, and set headers by @Res({ passthrough: true })'
-      : 'Use @Param(), @Query(), @Body(), @Req(), @Headers(), @McpCtx(), or a custom decorator';
-  const reason = isRoute
-    ? `a parameter has ${name}, which an MCP call does not have. ${remedy}; or write a separate MCP handler, and call one service from both. ${NO_TOOL}`
-    : `a parameter has ${name}, which only an HTTP route has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a custom decorator.`;
-  throw new McpHandlerDefinitionError(origin, reason);
+  const part = type === undefined ? undefined : ARGUMENTS[type];
+  if (type === undefined || (part && rules.parts.includes(part))) return;
+  const isServable = type === RESPONSE ? rules.givesResponse && passthrough : type in FROM_REQUEST;
+  if (isServable) return;
+  throw new McpHandlerDefinitionError(origin, rules.refusal(OF_ROUTES[type] ?? `a decorator of type ${type}`));
 }
-
-/** Checks where a route is served. @throws McpHandlerDefinitionError for a controller of some hosts */
-function assertHost(host: Host, origin: string): void {
-  const hosts = Reflect.getMetadata(ROUTE_HOST, host) as string | RegExp | (string | RegExp)[] | undefined;
-  if (hosts === undefined) return;
-  throw new McpHandlerDefinitionError(
-    origin,
-    `it is also a route that its controller serves only at the host ${[hosts].flat().map(String).join(', ')}, while clients call it wherever they reach the endpoint. Write a second method for the handler, with a guard that checks the host, and call the same service in both. ${NO_TOOL}`,
-  );
-}
-
-/** Checks the answer of a route. @throws McpHandlerDefinitionError for a route whose answer is no result */
-function assertResult(method: Method, origin: string): void {
-  const name = [ROUTE_REDIRECT, ROUTE_RENDER].find((key) => Reflect.hasMetadata(key, method));
-  if (name === undefined) return;
-  const what =
-    name === ROUTE_REDIRECT
-      ? '@Redirect(), which answers with another address'
-      : '@Render(), which answers with a page';
-  throw new McpHandlerDefinitionError(
-    origin,
-    `it is also a route with ${what}, while a handler returns its result. Write a second method for the handler, and call the same service in both. ${NO_TOOL}`,
-  );
-}
-
-/** Returns whether a method is a route of a controller. */
-export function isRouteMethod(method: unknown): method is Method {
-  return typeof method === 'function' && Reflect.hasMetadata(ROUTE_PATH, method);
-}
-
-/** Without decorators Nest gives a route the request and the response. */
-const BARE =
-  'it is also a route, which Nest calls with the request and the response because its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
-/** Advises the author of a class with `@Tools()`, whose other routes are tools. */
-const NO_TOOL = 'If the route must not be a tool, use @Tool(false).';
-const EVENTS =
-  'it is also a route with @Sse(), which sends many events, while a handler has one result. Write a second method for the handler, and call the same service in both. If the route must not be a tool, use @Tool(false).';
 
 function isArgument(key: string): boolean {
   const type = typeOf(key);

@@ -3,7 +3,6 @@ import { type ContextId, ContextIdFactory, ModuleRef } from '@nestjs/core';
 // @nestjs/graphql imports it from here too.
 import { REQUEST_CONTEXT_ID } from '@nestjs/core/router/request/request-constants.js';
 import { isObject } from '../../protocol/json-rpc.js';
-import { isRequestView } from '../../routes/request-view.js';
 
 /**
  * # The DI context of a request
@@ -14,25 +13,25 @@ import { isRequestView } from '../../routes/request-view.js';
  *
  * - All that serves the request shares the context: guards of the endpoint, enhancers and providers of handlers, the calls of
  *   a batch, the entries of a list.
- * - The view of a call whose method is a route too has a context of its own: providers of the POST have read its query.
+ * - A request that was made for one call, as for a method that is a route too, has a context of its own: providers of the POST have
+ *   read its query.
  * - A context that Nest has made before, for middleware or a guard, is kept.
  */
 @Injectable()
 export class RequestContexts {
   constructor(@Inject(ModuleRef) private readonly moduleRef: ModuleRef) {}
 
-  /** Gives a request its context, unless it has one. */
-  open(request: unknown): void {
+  /** Gives a request its context, unless it has one. @param isOwn whether it needs one of its own, as the view of another request */
+  open(request: unknown, isOwn = false): void {
     if (!isObject(request)) return;
-    const isView = isRequestView(request);
-    if (isView ? Object.hasOwn(request, REQUEST_CONTEXT_ID) : REQUEST_CONTEXT_ID in request) return;
+    if (isOwn ? Object.hasOwn(request, REQUEST_CONTEXT_ID) : REQUEST_CONTEXT_ID in request) return;
     let isMaking = false;
     const get = (): ContextId | undefined => {
       // Nest looks here first.
       if (isMaking) return undefined;
       isMaking = true;
       try {
-        const contextId = ContextIdFactory.getByRequest(request, isView ? [] : undefined);
+        const contextId = ContextIdFactory.getByRequest(request, isOwn ? [] : undefined);
         Object.defineProperty(request, REQUEST_CONTEXT_ID, { value: contextId });
         this.moduleRef.registerRequestByContextId(Object.assign(request, contextId.payload), contextId);
         return contextId;

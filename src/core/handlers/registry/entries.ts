@@ -25,8 +25,7 @@ import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
 import { toolResults } from '../results/tool-result.js';
-import type { JsonSchema, McpResultSchema, Validate } from '../schema/handler-schema.js';
-import type { RouteSchema } from '../../routes/route-schema.js';
+import type { CompiledSchema, JsonSchema, McpResultSchema, Validate } from '../schema/handler-schema.js';
 import { type ClassOptions, frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
   Completion,
@@ -51,7 +50,7 @@ export interface EntrySource {
   /** Makes the runner. @param validate checks the arguments, after the guards; without it they are taken as they are */
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
   /** Present if a tool is a route too, and has no schema of its own. */
-  readonly route?: RouteSchema | undefined;
+  readonly route?: Pick<CompiledSchema, 'json' | 'outdated'> | undefined;
   /** Whether a tool is a GET or HEAD route too. */
   readonly reads?: boolean;
   /** Says what the pipes around the handler do to the class of its arguments. */

@@ -1,8 +1,7 @@
 import { isObject } from '../../protocol/json-rpc.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
-import type { JsonSchema, McpHandlerSchema } from './handler-schema.js';
+import type { ArgumentParam, JsonSchema, McpHandlerSchema } from './handler-schema.js';
 import { TYPES } from './pipe-schema.js';
-import type { RouteParam } from '../../routes/route-schema.js';
 import { standardOf } from './schema-compiler.js';
 
 /*
@@ -50,9 +49,9 @@ function outputOf({ jsonSchema }: Standard): JsonSchema {
  * @throws McpHandlerDefinitionError for a parameter that gets no value of its type, whatever the client sends
  */
 export function assertTypes(
-  params: readonly RouteParam[],
+  params: readonly ArgumentParam[],
   argument: ArgumentJson,
-  isConverted: (param: RouteParam) => boolean,
+  isConverted: (param: ArgumentParam) => boolean,
   origin: string,
 ): void {
   for (const param of params) {

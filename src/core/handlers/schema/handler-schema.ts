@@ -56,5 +56,21 @@ export interface CompiledSchema {
   readonly outdated?: string | undefined;
 }
 
+/** Names the parts of a request in which Nest's decorators find arguments. */
+export type RequestPart = 'params' | 'query' | 'body';
+
+/** A parameter that takes arguments of the call. */
+export interface ArgumentParam {
+  readonly index: number;
+  readonly part: RequestPart;
+  /** The name in its part; `undefined`: the whole part. */
+  readonly field: string | undefined;
+  /** The type from the decorator metadata of TypeScript. */
+  readonly type: unknown;
+  readonly pipes: readonly unknown[];
+  /** The schema of `@Body({ schema })`, on Nest 12. */
+  readonly schema: unknown;
+}
+
 /** Says whether a schema describes arguments or results: with defaults, its JSON Schema differs. */
 export type SchemaUse = 'input' | 'output';

@@ -9,8 +9,7 @@ import {
   ParseUUIDPipe,
   type Type,
 } from '@nestjs/common';
-import type { JsonSchema } from './handler-schema.js';
-import type { RequestPart } from '../../routes/route-values.js';
+import type { JsonSchema, RequestPart } from './handler-schema.js';
 
 /** Maps the types that TypeScript emits for parameters to JSON Schema. A route takes any text for a date, so no format is listed. */
 export const TYPES = new Map<unknown, JsonSchema>([
@@ -100,4 +99,22 @@ function enumJson(given: object = {}): JsonSchema {
 function itemsOf(items: unknown): { items?: JsonSchema } {
   const json = TYPES.get(items);
   return json ? { items: json } : {};
+}
+
+/** TypeScript emits these for types that are not written as classes. */
+const NO_CLASSES: readonly unknown[] = [
+  Object,
+  String,
+  Number,
+  Boolean,
+  Array,
+  Function,
+  Symbol,
+  BigInt,
+  Promise,
+  Date,
+];
+
+export function isClass(type: unknown): boolean {
+  return typeof type === 'function' && !NO_CLASSES.includes(type);
 }

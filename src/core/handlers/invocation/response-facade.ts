@@ -1,10 +1,8 @@
 import { HttpException } from '@nestjs/common';
-import { sdk } from '../protocol/spec.js';
+import { sdk } from '../../protocol/spec.js';
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http';
-import { HANDLER_CALL } from '../calls/mcp-execution-context.js';
-import { McpError } from '../protocol/errors.js';
-import type { Invocation } from '../handlers/invocation/invocation.js';
-import { realRequest, respondBy } from './request-view.js';
+import { HANDLER_CALL, type McpHandlerCall } from '../../calls/mcp-execution-context.js';
+import { McpError } from '../../protocol/errors.js';
 
 /**
  * A denial cannot set these headers: those of the body and the connection, which the transport sets, and those that would give
@@ -37,27 +35,27 @@ const OF_THE_TRANSPORT = new Set([
  *
  * It is not an event emitter: `finish` and `close` never come. Cancellation is `McpContext.signal`.
  */
-export class ResponseFacade {
+export class ResponseFacade<Call extends McpHandlerCall = McpHandlerCall> {
   statusCode = 200;
   /** Leads from the context of enhancers to the call. */
-  readonly [HANDLER_CALL]: Invocation | undefined;
+  readonly [HANDLER_CALL]: Call | undefined;
   /** Whether the error was answered; the first answer counts. */
   #answered = false;
   #body: unknown;
   #headers: Map<string, string> | undefined;
-
   constructor(
     /** Express' `Request`, or `FastifyRequest`. */
     readonly req: unknown,
-    invocation?: Invocation,
+    call?: Call,
+    /** The request of HTTP: `req` may be a view of it. */
+    private readonly real = req,
   ) {
-    this[HANDLER_CALL] = invocation;
-    respondBy(req, this);
+    this[HANDLER_CALL] = call;
   }
 
   /** Returns Express' own object, if there is one: middleware stores values there for guards. */
   get locals(): unknown {
-    return (realRequest(this.req) as { res?: { locals?: unknown } } | undefined)?.res?.locals ?? {};
+    return (this.real as { res?: { locals?: unknown } } | undefined)?.res?.locals ?? {};
   }
   get request(): unknown {
     return this.req;
