@@ -157,6 +157,20 @@ const CHECKS = {
     example.started(({ origin }) =>
       called(`${origin}/tenants/acme/mcp`, ({ call }) => call('list_orders'), { 'x-api-key': 'key-of-ann' }),
     ),
+  // It starts a PostgreSQL for itself.
+  crm: (example) =>
+    example.started(async ({ origin, url }) => {
+      equal((await fetch(`${origin}/contacts`)).status, 401);
+      equal((await fetch(`${origin}/mcp-live`)).status, 401);
+      const login = await fetch(`${origin}/auth/login`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ name: 'ann', password: 'secret of ann' }),
+      });
+      const { token } = await login.json();
+      const found = await called(url, ({ call }) => call('contacts_find'), { authorization: `Bearer ${token}` });
+      ok(found.includes('Coyote'), found);
+    }),
   'existing-app': (example) =>
     example.started(async ({ origin }) => {
       const send = async (path, body, headers = {}) => {

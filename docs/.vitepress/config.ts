@@ -73,6 +73,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
         collapsed: true,
         items: [
           { text: 'API keys', link: '/recipes/api-keys' },
+          { text: 'Databases', link: '/recipes/databases' },
           { text: 'Downstream APIs', link: '/recipes/downstream-apis' },
           { text: 'Identity providers', link: '/recipes/identity-providers' },
           { text: 'Containers and Kubernetes', link: '/recipes/kubernetes' },
