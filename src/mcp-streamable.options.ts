@@ -155,6 +155,9 @@ const OPTION_TABLE = {
 
 export const OPTION_NAMES = Object.keys(OPTION_TABLE);
 
+/** The options of an endpoint with their defaults. */
+export type ResolvedEndpointOptions = ReturnType<typeof resolveEndpointOptions>;
+
 /**
  * Checks the options of an endpoint and adds the defaults: {@link MCP_OPTIONS} stands for the result.
  *

@@ -1,6 +1,7 @@
 import { HandlerCancelled } from '../core/calls/handler-signals.js';
 import { routeText } from '../core/calls/mcp-call.js';
 import type { McpContext, McpEntering } from '../core/calls/mcp-context.js';
+import type { McpHandlerTarget } from '../core/calls/mcp-target.js';
 import { digestOfJson } from '../core/questions/request-state.js';
 import {
   type McpEndpointHost,
@@ -11,6 +12,7 @@ import {
   type McpRunHooks,
   type Passed,
 } from '../core/plugins/mcp-plugin.js';
+import { ConfirmationPages, type McpConfirmation } from './mcp-confirmations.js';
 import { QuestionText } from './question-text.js';
 import { StoredQuestions } from './stored-questions.js';
 import { confirmOf, type ToolConfirm } from './checked-options.js';
@@ -21,25 +23,46 @@ import { type EndpointEffects, toolOf } from './endpoint-effects.js';
 export class ConfirmPlugin extends McpPlugin {
   readonly ring = 'confirm';
 
-  constructor(private readonly effects: EndpointEffects) {
+  constructor(private readonly effectsOf: (endpoint: McpEndpointHost) => EndpointEffects) {
     super();
   }
 
-  attach({ clock, nodes: { nodeId } }: McpEndpointHost): McpEndpointPlugin {
-    const { store, options, isShared } = this.effects;
-    const questions = new StoredQuestions(store, clock, { ...options, nodeId, isShared });
-    return {
-      handler: (target): McpHandlerHooks | undefined => {
-        const confirm = confirmOf(target);
-        if (!confirm) return undefined;
-        this.effects.take(target);
-        const ask = (run: McpRun, args: unknown, context: McpContext): Promise<object | undefined> => {
-          const records = questions.of(this.effects.ownerOf(run), run.call);
-          return confirmed(confirm, { run, context, args, records, pages: this.#pagesOf(run, confirm), clock });
-        };
-        return { run: (run) => new ConfirmedRound((args, context) => ask(run, args, context)) };
-      },
+  attach(endpoint: McpEndpointHost): McpEndpointPlugin {
+    return new ConfirmingEndpoint(endpoint, this.effectsOf(endpoint));
+  }
+}
+
+class ConfirmingEndpoint extends ConfirmationPages implements McpEndpointPlugin {
+  readonly #questions: StoredQuestions;
+
+  constructor(
+    private readonly host: McpEndpointHost,
+    private readonly effects: EndpointEffects,
+  ) {
+    super();
+    const { store, options, isShared } = effects;
+    this.#questions = new StoredQuestions(store, host.clock, { ...options, nodeId: host.nodes.nodeId, isShared });
+  }
+
+  handler(target: McpHandlerTarget): McpHandlerHooks | undefined {
+    const confirm = confirmOf(target);
+    if (!confirm) return undefined;
+    const { effects } = this;
+    const { clock } = this.host;
+    effects.take(target);
+    const ask = (run: McpRun, args: unknown, context: McpContext): Promise<object | undefined> => {
+      const records = this.#questions.of(effects.ownerOf(run), run.call);
+      return confirmed(confirm, { run, context, args, records, pages: this.#pagesOf(run, confirm), clock });
     };
+    return { run: (run) => new ConfirmedRound((args, context) => ask(run, args, context)) };
+  }
+
+  find(principal: string, id: string): Promise<McpConfirmation | undefined> {
+    return this.effects.pages.find(principal, id);
+  }
+
+  answer(principal: string, id: string, answer: 'accept' | 'decline'): Promise<boolean> {
+    return this.effects.pages.answer(principal, id, answer);
   }
 
   /** Returns the pages of a call; `undefined` for an anonymous caller, whose page would not know its user. */

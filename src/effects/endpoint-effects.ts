@@ -1,13 +1,10 @@
-import { Inject, Injectable, type OnApplicationBootstrap } from '@nestjs/common';
-import { McpClock } from '../core/common/clock.js';
 import { MCP_OPTIONS } from '../core/common/options.js';
-import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../core/calls/endpoint-name.js';
 import type { McpHandlerTarget } from '../core/calls/mcp-target.js';
-import { logger, type ReportStoreFault, STORE_FAULT } from '../core/calls/operator-log.js';
+import { logger } from '../core/calls/operator-log.js';
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
 import { McpStateStore } from '../core/questions/state/state-store.js';
 import { hashOf } from '../core/questions/state/stored-states.js';
-import type { McpRun } from '../core/plugins/mcp-plugin.js';
+import type { McpEndpointHost, McpRun } from '../core/plugins/mcp-plugin.js';
 import { McpSessionStore } from '../core/sessions/store/session-store.js';
 import { ClaimStore } from './claim-store.js';
 import { StoredPages } from './confirm-pages.js';
@@ -28,8 +25,8 @@ interface EffectsOptions {
  * It is in the state store, under keys of the form `once.<endpoint>:<caller>.<tool>:<id>`. The caller is the principal, as a hash; of
  * anonymous callers their session; those without a session are one, and their keys count for their addresses.
  */
-@Injectable()
-export class EndpointEffects implements OnApplicationBootstrap {
+export class EndpointEffects {
+  readonly options: EffectsOptions;
   readonly store: ClaimStore;
   readonly pages: StoredPages;
   /** Separates endpoints that share a store: the same on all nodes, and without colons. */
@@ -41,19 +38,15 @@ export class EndpointEffects implements OnApplicationBootstrap {
   #names: Set<string> | undefined = new Set();
   #advised = false;
 
-  constructor(
-    @Inject(McpStateStore) store: McpStateStore,
-    @Inject(STORE_FAULT) fault: ReportStoreFault,
-    @Inject(McpSessionStore) { scope }: Pick<McpSessionStore, 'scope'>,
-    @Inject(ENDPOINT_NAME) endpoint: EndpointName,
-    @Inject(MCP_OPTIONS) readonly options: EffectsOptions,
-    @Inject(McpClock) clock: McpClock,
-  ) {
-    this.store = new ClaimStore(store, fault);
-    this.owner = `once.${stateOwnerOf(endpoint)}`;
-    this.pages = new StoredPages(this.store, clock, stateOwnerOf(endpoint));
-    this.#sharesSessions = scope === 'shared';
-    const hasOwnStore = options.stateStore === undefined && options.backend === undefined;
+  constructor(host: McpEndpointHost) {
+    const store = host.get<McpStateStore>(McpStateStore);
+    this.options = host.get<EffectsOptions>(MCP_OPTIONS);
+    this.store = new ClaimStore(store, host.storeFault);
+    this.owner = `once.${host.owner}`;
+    this.pages = new StoredPages(this.store, host.clock, host.owner);
+    this.#sharesSessions = host.get<McpSessionStore>(McpSessionStore).scope === 'shared';
+    const { stateStore, backend } = this.options;
+    const hasOwnStore = stateStore === undefined && backend === undefined;
     if (!this.store.isAtomic)
       this.#whyNotShared = 'the "stateStore" has no method add(), which sets a value for one caller of all nodes';
     else if (hasOwnStore) this.#whyNotShared = 'the state store is in the memory of this process';
@@ -79,7 +72,8 @@ export class EndpointEffects implements OnApplicationBootstrap {
     else this.#advise([key]);
   }
 
-  onApplicationBootstrap(): void {
+  /** Logs what the tools that are there at start promise. */
+  started(): void {
     const names = [...(this.#names ?? [])];
     this.#names = undefined;
     if (names.length > 0) this.#advise(names);

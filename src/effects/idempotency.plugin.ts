@@ -33,24 +33,28 @@ const FREE: CallEnd = { kind: 'free' };
 export class IdempotencyPlugin extends McpPlugin {
   readonly ring = 'once';
 
-  constructor(private readonly effects: EndpointEffects) {
+  constructor(private readonly effectsOf: (endpoint: McpEndpointHost) => EndpointEffects) {
     super();
   }
 
-  attach({ clock, nodes: { nodeId } }: McpEndpointHost): McpEndpointPlugin {
-    const { store, owner } = this.effects;
+  attach(endpoint: McpEndpointHost): McpEndpointPlugin {
+    const { clock, nodes } = endpoint;
+    const { nodeId } = nodes;
+    const effects = this.effectsOf(endpoint);
+    const { store, owner } = effects;
     const lease = new NodeLease(nodeId, store, clock, `${owner}:nodes`);
     const calls = new IdempotentCalls(store, lease, clock, (text) => logger.error(text));
     return {
       handler: (target): McpHandlerHooks | undefined => {
         const options = idempotencyOf(target);
         if (!options) return undefined;
-        this.effects.take(target);
+        effects.take(target);
         return {
           run: (run) =>
-            new IdempotentRound(run, options, (key) => calls.enter(this.#placeOf(run, key, options), run.call)),
+            new IdempotentRound(run, options, (key) => calls.enter(placeOf(run, key, options, effects), run.call)),
         };
       },
+      started: () => effects.started(),
       drain: async (limitMs, callsEnded) => {
         const until = clock.now() + limitMs;
         await callsEnded;
@@ -64,26 +68,27 @@ export class IdempotencyPlugin extends McpPlugin {
       nodeDied: (node) => lease.end(node),
     };
   }
+}
 
-  #placeOf(run: McpRun, key: string, options: ToolIdempotency): KeyPlace {
-    const { call, sent } = run;
-    const { maxKeys } = options;
-    const owner = this.effects.ownerOf(run);
-    const id = hashOf(JSON.stringify([routeText(call.routeParams) ?? null, key]));
-    const from = this.#addressOwnerOf(run);
-    const share = from === undefined ? undefined : { key: `${from}:i.${id}`, quota: { owner: from, max: maxKeys } };
-    const quota = { owner, max: share ? SHARES * maxKeys : maxKeys };
-    return { key: `${owner}:i.${id}`, quota, share, args: digestOfJson(sent), options };
-  }
+function placeOf(run: McpRun, key: string, options: ToolIdempotency, effects: EndpointEffects): KeyPlace {
+  const { call, sent } = run;
+  const { maxKeys } = options;
+  const owner = effects.ownerOf(run);
+  const id = hashOf(JSON.stringify([routeText(call.routeParams) ?? null, key]));
+  const from = addressOwnerOf(run, effects);
+  const share = from === undefined ? undefined : { key: `${from}:i.${id}`, quota: { owner: from, max: maxKeys } };
+  const quota = { owner, max: share ? SHARES * maxKeys : maxKeys };
+  return { key: `${owner}:i.${id}`, quota, share, args: digestOfJson(sent), options };
+}
 
-  /**
-   * Returns the owner of what counts for the address of a caller; `undefined` for one that is known otherwise, or has none. The keys
-   * themselves belong to no address: a repeat may come from another one.
-   */
-  #addressOwnerOf({ call: { principal, session, request }, target }: McpRun): string | undefined {
-    const address = principal === undefined && !session ? addressOf(request) : '';
-    return address === '' ? undefined : `${this.effects.owner}:a-${hashOf(address)}.${toolOf(target)}`;
-  }
+/**
+ * Returns the owner of what counts for the address of a caller; `undefined` for one that is known otherwise, or has none. The keys
+ * themselves belong to no address: a repeat may come from another one.
+ */
+function addressOwnerOf({ call, target }: McpRun, { owner }: EndpointEffects): string | undefined {
+  const { principal, session, request } = call;
+  const address = principal === undefined && !session ? addressOf(request) : '';
+  return address === '' ? undefined : `${owner}:a-${hashOf(address)}.${toolOf(target)}`;
 }
 
 /**

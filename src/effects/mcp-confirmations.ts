@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { EndpointEffects } from './endpoint-effects.js';
+import { McpEndpointHost } from '../core/plugins/mcp-plugin.js';
 
 /** What a user is asked to confirm on a page of the app. @internal */
 export interface McpConfirmation {
@@ -8,6 +8,12 @@ export interface McpConfirmation {
   readonly message: string;
   /** What the user has decided so far. */
   readonly answer: 'open' | 'accept' | 'decline';
+}
+
+/** The pages of an endpoint. The plugin for `confirm`, which has them, is loaded where handlers are served. */
+export abstract class ConfirmationPages {
+  abstract find(principal: string, id: string): Promise<McpConfirmation | undefined>;
+  abstract answer(principal: string, id: string, answer: 'accept' | 'decline'): Promise<boolean>;
 }
 
 /**
@@ -24,7 +30,7 @@ export interface McpConfirmation {
 @Injectable()
 export class McpConfirmations {
   /** @internal */
-  constructor(@Inject(EndpointEffects) private readonly effects: EndpointEffects) {}
+  constructor(@Inject(McpEndpointHost) private readonly endpoint: McpEndpointHost) {}
 
   /**
    * Returns what a page is about.
@@ -35,7 +41,7 @@ export class McpConfirmations {
    * @throws (rejects) McpStateError `STORE_UNAVAILABLE`
    */
   async find(id: string, principal: string): Promise<McpConfirmation | undefined> {
-    const page = await this.effects.pages.find(principal, id);
+    const page = await this.endpoint.find(ConfirmationPages)?.find(principal, id);
     return page && { tool: page.tool, message: page.message, answer: page.answer };
   }
 
@@ -45,7 +51,7 @@ export class McpConfirmations {
    * @returns `false` when there is nothing to decide any more, or the page belongs to another user
    * @throws (rejects) McpStateError `STORE_UNAVAILABLE`
    */
-  answer(id: string, principal: string, answer: 'accept' | 'decline'): Promise<boolean> {
-    return this.effects.pages.answer(principal, id, answer);
+  async answer(id: string, principal: string, answer: 'accept' | 'decline'): Promise<boolean> {
+    return this.endpoint.find(ConfirmationPages)?.answer(principal, id, answer) ?? false;
   }
 }

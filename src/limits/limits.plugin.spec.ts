@@ -14,8 +14,8 @@ function hooksOf(options: Record<string, unknown>, usual?: number) {
     inputSchema: { type: 'object', properties: { id: {} } },
     option: (name) => options[name],
   };
-  const plugin = new LimitsPlugin({ maxResultBytes: usual });
-  return plugin.attach({ clock: systemClock }).handler!(target);
+  const get = () => ({ maxResultBytes: usual }) as never;
+  return new LimitsPlugin().attach({ clock: systemClock, get }).handler!(target);
 }
 
 describe('the limits of a handler', () => {

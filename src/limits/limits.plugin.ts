@@ -1,4 +1,4 @@
-import { count, required, resolveGroup, timer } from '../core/common/options.js';
+import { count, MCP_OPTIONS, required, resolveGroup, timer } from '../core/common/options.js';
 import { CONCURRENCY_TABLE, type HandlerConcurrency } from '../core/handlers/decorators/handler-options.js';
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
 import {
@@ -21,15 +21,13 @@ interface LimitOptions {
 export class LimitsPlugin extends McpPlugin {
   readonly ring = 'limit';
 
-  constructor(private readonly options: LimitOptions = {}) {
-    super();
-  }
-
-  attach({ clock }: Pick<McpEndpointHost, 'clock'>): McpEndpointPlugin {
+  attach(endpoint: Pick<McpEndpointHost, 'clock' | 'get'>): McpEndpointPlugin {
+    const { clock } = endpoint;
+    const { maxResultBytes } = endpoint.get<LimitOptions>(MCP_OPTIONS);
     const places = new EndpointPlaces();
     return {
       handler: (target): McpHandlerHooks | undefined => {
-        const bound = resultBound(target, this.options.maxResultBytes);
+        const bound = resultBound(target, maxResultBytes);
         const limits = limitsOf(target);
         if (!limits) return bound && { bound };
         const { source, kind, key } = target;

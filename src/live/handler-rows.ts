@@ -1,5 +1,5 @@
+import type { OffSwitch } from '../core/plugins/off-switch.js';
 import type { HandlerTable, ListedKind } from '../core/handlers/registry/handler-table.js';
-import type { OffSwitch } from '../core/handlers/registry/mcp-registry.js';
 import { cut } from './live-events.js';
 import type { Row } from './live-state.js';
 import { OTHERS, type ToolRow } from './statistics.js';
@@ -36,7 +36,7 @@ export class HandlerRows {
    */
   constructor(
     private readonly table: HandlerTable,
-    private readonly off: OffSwitch,
+    private readonly off: () => OffSwitch | undefined,
     private readonly idOf: (name: string) => string,
   ) {}
 
@@ -44,10 +44,10 @@ export class HandlerRows {
   tools(called: readonly ToolRow[]): OfferedTool[] {
     const rows: OfferedTool[] = [];
     const known = new Set<string>();
-    const { off } = this;
+    const off = this.off();
     const withSwitch = (tool: OfferedTool) => {
       known.add(tool.name);
-      const switched = off.get('tool', tool.name);
+      const switched = off?.get('tool', tool.name);
       rows.push(switched ? { ...tool, off: cut(switched.reason ?? '') } : tool);
     };
     for (const row of called) {
@@ -59,7 +59,7 @@ export class HandlerRows {
       if (!known.has(key)) withSwitch(this.#tool(key));
     }
     // A tool that was switched off may be gone, or not yet registered.
-    for (const name of off.keys('tool')) if (!known.has(name)) withSwitch(this.#tool(name));
+    for (const name of off?.keys('tool') ?? []) if (!known.has(name)) withSwitch(this.#tool(name));
     return rows;
   }
 

@@ -21,7 +21,8 @@ import { HttpEdge } from '../core/http/edge/http-edge.js';
 import type { McpFinding } from '../doctor/diagnosis.js';
 import { EndpointDoctor } from '../doctor/endpoint-doctor.js';
 import { HandlerTable } from '../core/handlers/registry/handler-table.js';
-import { McpRegistry, OffSwitch } from '../core/handlers/registry/mcp-registry.js';
+import { McpRegistry } from '../core/handlers/registry/mcp-registry.js';
+import { OffSwitch } from '../core/plugins/off-switch.js';
 import { LiveSessions } from '../core/sessions/running/live-sessions.js';
 import type { McpSessionDetails } from '../core/sessions/running/session-state.js';
 import { SessionRuntime } from '../core/sessions/session-runtime.js';
@@ -92,9 +93,8 @@ export class LiveEndpoint implements McpEndpointPlugin {
     private readonly events: EventRing,
     private readonly payloads: Payloads | undefined,
   ) {
-    this.#handlers = new HandlerRows(this.#get(HandlerTable), this.#get(OffSwitch), (name) =>
-      hashOf(`tool ${index} ${name}`),
-    );
+    const off = (): OffSwitch | undefined => host.find(OffSwitch);
+    this.#handlers = new HandlerRows(this.#get(HandlerTable), off, (name) => hashOf(`tool ${index} ${name}`));
     this.#records = new CallRecords(payloads);
     this.#isRecording = payloads !== undefined;
     // Calls pay nothing while they are not recorded.

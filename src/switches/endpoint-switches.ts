@@ -1,20 +1,23 @@
-import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { type Observable, Subject, Subscription } from 'rxjs';
-import { McpClock } from '../core/common/clock.js';
+import { Subscription } from 'rxjs';
 import { fromStored, toStored } from '../core/common/formats.js';
 import { MCP_OPTIONS } from '../core/common/options.js';
 import { Turns, within } from '../core/common/promises.js';
-import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../core/calls/endpoint-name.js';
 import { McpStateError } from '../core/calls/mcp-state.js';
-import { logger, type ReportStoreFault, STORE_FAULT } from '../core/calls/operator-log.js';
+import type { McpHandlerTarget } from '../core/calls/mcp-target.js';
+import { logger } from '../core/calls/operator-log.js';
 import { isObject } from '../core/protocol/json-rpc.js';
 import { LiveSessions } from '../core/sessions/running/live-sessions.js';
-import { OTHER_NODES, type OtherNodes } from '../core/sessions/other-nodes.js';
-import { type HandlerOff, OffSwitch } from '../core/handlers/registry/mcp-registry.js';
 import { keyOf } from '../core/handlers/registry/uri-template.js';
-import type { ListedKind } from '../core/plugins/mcp-plugin.js';
-import { Offer } from '../core/plugins/offer.js';
+import {
+  type ListedKind,
+  type McpEndpointHost,
+  type McpEndpointPlugin,
+  type McpHandlerHooks,
+  McpPlugin,
+} from '../core/plugins/mcp-plugin.js';
+import { type HandlerOff, OffSwitch } from '../core/plugins/off-switch.js';
 import { McpStateStore } from '../core/questions/state/state-store.js';
+import { offHooks } from './off-hooks.js';
 
 /** The last change of a handler. One that is on again is kept for a week, so that no node brings back an older one. */
 interface Switched {
@@ -52,58 +55,52 @@ const MOST_ATTEMPTS = 100;
  * Invariants: what this node has switched and the store has not taken is `unsaved`, and no older record replaces it; a store
  * that fails changes nothing of what is known; with `compareAndSet`, what `set()` has resolved for stays in the store.
  */
-@Injectable()
-export class EndpointSwitches extends OffSwitch implements OnModuleInit, OnModuleDestroy {
+export class EndpointSwitches extends OffSwitch implements McpEndpointPlugin {
   readonly #known = new Map<string, Switched>();
   readonly #off = new Map<string, HandlerOff>();
-  readonly #changes$ = new Subject<ListedKind | undefined>();
   readonly #unsaved = new Set<string>();
   readonly #turns = new Turns();
   readonly #watching = new Subscription();
   readonly #owner: string;
+  readonly #store: McpStateStore;
+  /** Whether the store is one of the app: one in the memory of this process keeps nothing that the process does not know. */
+  readonly #isStored: boolean;
   #isKnown: boolean;
   #looking: Promise<void> | undefined;
   #again = false;
+  #isStarted = false;
 
-  constructor(
-    @Inject(McpStateStore) private readonly store: McpStateStore,
-    @Inject(OTHER_NODES) private readonly nodes: OtherNodes,
-    @Inject(LiveSessions) private readonly sessions: LiveSessions,
-    @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
-    @Inject(MCP_OPTIONS) private readonly options: SwitchOptions,
-    @Inject(Offer) private readonly offer: Offer,
-    @Inject(McpClock) private readonly clock: McpClock,
-    @Inject(STORE_FAULT) private readonly fault: ReportStoreFault,
-  ) {
+  constructor(private readonly host: McpEndpointHost) {
     super();
-    this.#owner = `${stateOwnerOf(endpoint)}:switches`;
-    this.#isKnown = offer.serves === 'servers' || !this.#stores;
+    const { stateStore, backend } = host.get<SwitchOptions>(MCP_OPTIONS);
+    this.#owner = `${host.owner}:switches`;
+    this.#store = host.get(McpStateStore);
+    this.#isStored = stateStore !== undefined || backend !== undefined;
+    this.#isKnown = !this.#isStored;
+    const { signals$, missed$ } = host.nodes;
+    this.#watching.add(signals$.subscribe((message) => this.#receive(message)));
+    if (!this.#isStored) return;
+    const look = (): void => void this.#look().catch(host.storeFault);
+    this.#watching.add(missed$.subscribe(look));
+    this.#watching.add(host.get(LiveSessions).swept$.subscribe(look));
+  }
+
+  handler(target: McpHandlerTarget): McpHandlerHooks | undefined {
+    return offHooks(target, this);
   }
 
   /** Learns what is switched off before clients come. */
-  async onModuleInit(): Promise<void> {
-    if (this.offer.serves === 'servers') return;
-    const { signals$, missed$ } = this.nodes;
-    this.#watching.add(signals$.subscribe((message) => this.#receive(message)));
-    if (!this.#stores) return;
-    const look = (): void => void this.#look().catch(this.fault);
-    this.#watching.add(missed$.subscribe(look));
-    this.#watching.add(this.sessions.swept$.subscribe(look));
-    await this.read().catch(this.fault);
+  async started(): Promise<void> {
+    if (this.#isStored) await this.read().catch(this.host.storeFault);
+    this.#isStarted = true;
     if (this.#isKnown) return;
     logger.error(
-      `The endpoint "${this.endpoint.path}" could not read which handlers are switched off: its state store did not answer. Until it does, calls of handlers are refused with 503.`,
+      `The endpoint "${this.host.path}" could not read which handlers are switched off: its state store did not answer. Until it does, calls of handlers are refused with 503.`,
     );
   }
 
-  onModuleDestroy(): void {
+  close(): void {
     this.#watching.unsubscribe();
-    this.#changes$.complete();
-  }
-
-  /** Emits the kind of a handler that is off, or on again; `undefined` when it becomes known what is off. */
-  get changes$(): Observable<ListedKind | undefined> {
-    return this.#changes$;
   }
 
   get isKnown(): boolean {
@@ -125,28 +122,21 @@ export class EndpointSwitches extends OffSwitch implements OnModuleInit, OnModul
   }
 
   async set(kind: ListedKind, key: string, off: Pick<HandlerOff, 'reason'> | undefined): Promise<void> {
-    const text = 'its endpoint has the option "server", whose handlers are those of the SDK. Disable it there.';
-    this.offer.assertHandlers(`${kind} "${key}"`, text);
     const id = idOf({ kind, key });
     const change: Switched = { kind, key, off: off !== undefined, ...off, at: this.#later(this.#known.get(id)) };
     this.#put(change);
     this.#signal(change);
-    if (!this.#stores) return;
+    if (!this.#isStored) return;
     this.#unsaved.add(id);
     try {
       await this.#inTime(this.#turns.run('', () => this.#sync()));
     } catch (error) {
-      this.fault(error);
+      this.host.storeFault(error);
       const message = `The ${kind} "${key}" is switched ${off ? 'off' : 'on'} here, but the state store did not store it. Nodes that missed the signal, and nodes that start, do not know it until the store answers: it is written then.`;
       throw new McpStateError('STORE_UNAVAILABLE', message, { cause: error });
     }
     // Again: a node that subscribed after the first signal may have read the store before it had the change.
     this.#signal(this.#known.get(id) ?? change);
-  }
-
-  /** A store in the memory of this process keeps nothing that the process does not know. */
-  get #stores(): boolean {
-    return this.options.stateStore !== undefined || this.options.backend !== undefined;
   }
 
   /** Reads the store; at most one attempt runs. It reads again if it was asked meanwhile: it may have read before a change. */
@@ -174,7 +164,7 @@ export class EndpointSwitches extends OffSwitch implements OnModuleInit, OnModul
   /** Takes what the store has, and writes what it lacks. @returns whether the store has everything */
   async #merge(): Promise<boolean> {
     const key = `${this.#owner}:all`;
-    const found = await this.store.get(key);
+    const found = await this.#store.get(key);
     const stored = new Map(switchesIn(fromStored('switches', found)).map((each) => [idOf(each), each]));
     for (const [id, theirs] of stored) {
       const mine = this.#known.get(id);
@@ -183,17 +173,17 @@ export class EndpointSwitches extends OffSwitch implements OnModuleInit, OnModul
     }
     if (!this.#isKnown) {
       this.#isKnown = true;
-      this.#changes$.next(undefined);
+      this.host.refresh();
     }
     this.#forgetOld();
     const all = [...this.#known.values()];
     if (all.some((each) => stored.get(idOf(each))?.at !== each.at)) {
       const quota = { owner: this.#owner, max: Infinity };
       const value = toStored('switches', all);
-      const kept = this.store.compareAndSet
-        ? await this.store.compareAndSet(key, found, value, undefined, quota)
-        : await this.store.set(key, value, undefined, quota);
-      if (kept === false && this.store.compareAndSet) return false;
+      const kept = this.#store.compareAndSet
+        ? await this.#store.compareAndSet(key, found, value, undefined, quota)
+        : await this.#store.set(key, value, undefined, quota);
+      if (kept === false && this.#store.compareAndSet) return false;
       if (kept === false || kept === 'full') throw new Error('The state store did not keep what is switched off.');
     }
     for (const each of all) if (this.#known.get(idOf(each)) === each) this.#unsaved.delete(idOf(each));
@@ -215,11 +205,12 @@ export class EndpointSwitches extends OffSwitch implements OnModuleInit, OnModul
     const wasOff = this.#off.has(place);
     if (off) this.#off.set(place, { reason, since });
     else this.#off.delete(place);
-    if (wasOff !== off) this.#changes$.next(kind);
+    // At the start no client of this node is told: those of the others know it.
+    if (wasOff !== off) this.host.refresh(this.#isStarted ? kind : undefined);
   }
 
   #signal(change: Switched): void {
-    this.nodes.signal({ type: SIGNAL, owner: this.#owner, switches: [change] });
+    this.host.nodes.signal({ type: SIGNAL, owner: this.#owner, switches: [change] });
   }
 
   /** Takes a signal. Nodes may run another version: what is not understood is ignored. */
@@ -230,21 +221,31 @@ export class EndpointSwitches extends OffSwitch implements OnModuleInit, OnModul
   }
 
   #later(than: Switched | undefined): number {
-    return Math.max(this.clock.now(), (than?.at ?? 0) + 1);
+    return Math.max(this.host.clock.now(), (than?.at ?? 0) + 1);
   }
 
   #forgetOld(): void {
-    const old = this.clock.now() - KEPT_MS;
+    const old = this.host.clock.now() - KEPT_MS;
     for (const [id, { off, at }] of this.#known) if (!off && at < old && !this.#unsaved.has(id)) this.#known.delete(id);
   }
 
   /** @throws (rejects) what the work throws, or that it took too long */
   async #inTime(work: Promise<void>): Promise<void> {
-    if (await within(work, STORE_LIMIT_MS, this.clock)) return;
+    if (await within(work, STORE_LIMIT_MS, this.host.clock)) return;
     throw new Error(`The state store did not answer within ${STORE_LIMIT_MS} ms.`);
   }
 }
 
+/** Switches the handlers of an endpoint off, and on again. */
+export class SwitchesPlugin extends McpPlugin {
+  readonly ring = 'switch';
+
+  attach(endpoint: McpEndpointHost): McpEndpointPlugin {
+    return new EndpointSwitches(endpoint);
+  }
+}
+
+/** The options of an endpoint that it reads. */
 interface SwitchOptions {
   readonly stateStore?: unknown;
   readonly backend?: unknown;

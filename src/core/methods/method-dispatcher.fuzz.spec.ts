@@ -310,7 +310,7 @@ const WISHES: readonly string[] = [
   ),
 ];
 
-const SWITCH = { get: () => undefined, set: () => Promise.resolve() };
+const ENDPOINT = { find: () => undefined, offer: { assertHandlers: () => {} } as never, path: 'mcp' };
 const CACHE: CachePolicy = { list: { ttlMs: 1_000, scope: 'public' }, guarded: () => false };
 
 function dispatcher(): MethodDispatcher {
@@ -321,7 +321,7 @@ function dispatcher(): MethodDispatcher {
   const sources = new EndpointSources(table);
   const entries = new RegisteredEntries(failures, invokers, module);
   sources.add(catalogues);
-  registerHandlers(new McpRegistry(table, SWITCH, sources, catalogues, entries));
+  registerHandlers(new McpRegistry(table, ENDPOINT, sources, catalogues, entries));
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,

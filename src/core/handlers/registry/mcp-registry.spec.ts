@@ -10,8 +10,7 @@ import { RegisteredEntries } from './registered-entries.js';
 
 const FAILURES = { errorDetails: false, denials: 'result' } as const;
 const SOURCES = { mayHave: () => false };
-/** Handlers are switched by the endpoint. */
-const SWITCH = { get: () => undefined, set: () => Promise.resolve() };
+const ENDPOINT = { find: () => undefined, offer: { assertHandlers: () => {} } as never, path: 'mcp' };
 
 const entries = (): RegisteredEntries => new RegisteredEntries(FAILURES, ...registryParts());
 
@@ -21,7 +20,7 @@ function madeRegistry(): {
   changes: McpHandlerListChange['list'][];
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(table, SWITCH, SOURCES, { changed: () => {} }, entries());
+  const registry = new McpRegistry(table, ENDPOINT, SOURCES, { changed: () => {} }, entries());
   const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   return { table, registry, changes };
@@ -130,7 +129,7 @@ describe('the registry', () => {
     };
     const registry = new McpRegistry(
       new HandlerTable({ assertHandlers }),
-      SWITCH,
+      ENDPOINT,
       SOURCES,
       { changed: () => {} },
       entries(),

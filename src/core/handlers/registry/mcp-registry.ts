@@ -9,6 +9,8 @@ import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { ArgumentsOf, TypedSchema } from '../schema/schema-types.js';
 import { EndpointSources } from './endpoint-sources.js';
 import { type McpHandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
+import { McpEndpointHost } from '../../plugins/mcp-plugin.js';
+import { OffSwitch } from '../../plugins/off-switch.js';
 import {
   KEYS,
   type McpPromptRegistration,
@@ -56,25 +58,6 @@ export interface McpHandlerInfo<Wire = Readonly<Record<string, unknown>>> {
   };
 }
 
-/** Says why and since when a handler is switched off. */
-export type HandlerOff = NonNullable<McpHandlerInfo['disabled']>;
-
-/** Switches handlers off and on. The registry is public, so it belongs to the core; it knows the plugin in `src/switches` by this. */
-export abstract class OffSwitch {
-  /** @returns `undefined`: it is on, or there is no such handler */
-  abstract get(kind: ListedKind, key: string): HandlerOff | undefined;
-  /** Returns the keys of a kind that are off, also those without a handler. */
-  abstract keys(kind: ListedKind): string[];
-  /**
-   * Takes effect on this node at once.
-   *
-   * @param off `undefined`: switches it on
-   * @returns resolves when it is stored, and the other nodes were notified
-   * @throws (rejects) McpStateError STORE_UNAVAILABLE
-   */
-  abstract set(kind: ListedKind, key: string, off: Pick<HandlerOff, 'reason'> | undefined): Promise<void>;
-}
-
 /** Maps a kind to what lists show of it. @internal */
 export interface McpListed {
   tool: Tool;
@@ -108,7 +91,7 @@ export class McpRegistry {
   /** @internal */
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
-    @Inject(OffSwitch) private readonly switches: Pick<OffSwitch, 'get' | 'set'>,
+    @Inject(McpEndpointHost) private readonly endpoint: Pick<McpEndpointHost, 'find' | 'offer' | 'path'>,
     @Inject(EndpointSources) private readonly sources: Pick<EndpointSources, 'mayHave'>,
     @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'changed'>,
     @Inject(RegisteredEntries) private readonly entries: RegisteredEntries,
@@ -184,8 +167,9 @@ export class McpRegistry {
    * not.
    */
   list<Kind extends ListedKind>(kind: Kind): McpHandlerInfo<Readonly<McpListed[Kind]>>[] {
+    const switches = this.endpoint.find(OffSwitch);
     return Array.from(this.table.all(kind), ({ key, origin, wire, guarded }) => {
-      const disabled = this.switches.get(kind, key);
+      const disabled = switches?.get(kind, key);
       const shown = wire as unknown as Readonly<McpListed[Kind]>;
       return { kind, key, origin, wire: shown, guarded, ...(disabled && { disabled }) };
     });
@@ -220,7 +204,8 @@ export class McpRegistry {
         `disable(): this endpoint has no ${kind} ${shown(key)} yet. The name stays switched off until enable(); a ${kind} that is registered later is off.`,
       );
     }
-    await this.switches.set(kind, keyOf(kind, key), { reason: reason?.trim() === '' ? undefined : reason });
+    const off = { reason: reason?.trim() === '' ? undefined : reason };
+    await this.#switchOf(kind, key).set(kind, keyOf(kind, key), off);
   }
 
   /**
@@ -231,7 +216,7 @@ export class McpRegistry {
    */
   async enable(key: string, { kind = 'tool' }: { kind?: McpHandlerInfo['kind'] } = {}): Promise<void> {
     assertSwitchable(kind, key);
-    await this.switches.set(kind, keyOf(kind, key), undefined);
+    await this.#switchOf(kind, key).set(kind, keyOf(kind, key), undefined);
   }
 
   /**
@@ -257,6 +242,20 @@ export class McpRegistry {
     const entry = this.entries.make(kind, registration as Registrations[typeof kind], this, source);
     this.table.assertServable(entry);
     return entry;
+  }
+
+  /** @throws McpHandlerDefinitionError at an endpoint that has no switch: not yet, or because servers are served */
+  #switchOf(kind: ListedKind, key: string): OffSwitch {
+    const origin = `${kind} "${key}"`;
+    const { offer, path } = this.endpoint;
+    offer.assertHandlers(
+      origin,
+      'its endpoint has the option "server", whose handlers are those of the SDK. Disable it there.',
+    );
+    const found = this.endpoint.find(OffSwitch);
+    if (found) return found;
+    const reason = `its endpoint "${path}" has not started yet, so that it cannot be switched off or on. Do so in onApplicationBootstrap(), or later.`;
+    throw new McpHandlerDefinitionError(origin, reason);
   }
 
   #register<Kind extends ListedKind, Changes extends object>(

@@ -1,0 +1,71 @@
+import type { Provider } from '@nestjs/common';
+import { MCP_OPTIONS } from './core/common/options.js';
+import type { McpPlugin } from './core/plugins/mcp-plugin.js';
+import { Offer } from './core/plugins/offer.js';
+import { EndpointDoctor } from './doctor/endpoint-doctor.js';
+import { FEATURES } from './core/plugins/plugin-host.js';
+import type { ResolvedEndpointOptions } from './mcp-streamable.options.js';
+
+/** What is known of an endpoint when its features are chosen. */
+interface Endpoint {
+  readonly options: ResolvedEndpointOptions;
+  readonly serves: Offer['serves'];
+}
+
+/** A feature of the package, whose module is imported where an endpoint uses it. */
+interface Feature {
+  readonly name: string;
+  when(endpoint: Endpoint): boolean;
+  load(endpoint: Endpoint): Promise<readonly McpPlugin[]>;
+}
+
+// `McpRegistry` registers handlers at any time, and synchronously: what acts on them must be there before.
+const forHandlers = ({ serves }: Endpoint): boolean => serves === 'handlers';
+
+/**
+ * # The features of the package
+ *
+ * Each row is a feature with a folder of its own. Its plugins find all that they need by the endpoint that they are attached to. Two
+ * plugins of one ring stay in the order of the rows, the first outermost.
+ */
+const FEATURE_LIST: readonly Feature[] = [
+  {
+    name: 'instrumentation',
+    when: ({ options }) => options.instrumentation.length > 0,
+    load: async ({ options }) => {
+      const { InstrumentationPlugin } = await import('./instrumentation.plugin.js');
+      return options.instrumentation.map((each) => new InstrumentationPlugin(each));
+    },
+  },
+  {
+    name: 'switches',
+    when: forHandlers,
+    load: async () => [new (await import('./switches/endpoint-switches.js')).SwitchesPlugin()],
+  },
+  {
+    name: 'effects',
+    when: forHandlers,
+    load: async () => (await import('./effects/effects.plugins.js')).effectsPlugins(),
+  },
+  {
+    name: 'limits',
+    when: forHandlers,
+    load: async () => [new (await import('./limits/limits.plugin.js')).LimitsPlugin()],
+  },
+];
+
+/** Provides the plugins of the features that an endpoint uses. */
+export const featuresProvider: Provider = {
+  provide: FEATURES,
+  useFactory: async (
+    options: ResolvedEndpointOptions,
+    { serves }: Offer,
+    doctor: EndpointDoctor,
+  ): Promise<readonly McpPlugin[]> => {
+    const endpoint = { options, serves };
+    const used = FEATURE_LIST.filter((feature) => feature.when(endpoint));
+    const plugins = (await Promise.all(used.map((feature) => feature.load(endpoint)))).flat();
+    return serves === 'servers' ? plugins : [...plugins, doctor.plugin];
+  },
+  inject: [MCP_OPTIONS, Offer, EndpointDoctor],
+};
