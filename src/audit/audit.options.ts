@@ -9,9 +9,10 @@ import {
   resolveGroup,
   timer,
 } from '../core/common/options.js';
+import { isThenable } from '../core/common/promises.js';
 import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
 import type { McpAuditSink } from './audit-record.js';
-import { SENSITIVE_NAMES } from './sensitive-names.js';
+import { SENSITIVE_NAMES } from '../core/protocol/sensitive-names.js';
 
 /**
  * Decides which arguments of a call are recorded.
@@ -121,6 +122,19 @@ export function resolveAuditOptions(given: McpAuditOptions): ResolvedAuditOption
 /** Returns the names whose values are redacted. A function decides in addition to them. */
 export function namesOf({ redact }: Pick<ResolvedAuditOptions, 'redact'>): readonly string[] {
   return typeof redact === 'function' ? SENSITIVE_NAMES : redact;
+}
+
+/** Returns the function that decides beside the names; `undefined`: there is none. */
+export function decisionOf({
+  redact,
+}: Pick<ResolvedAuditOptions, 'redact'>): ((...of: Parameters<McpAuditRedaction>) => unknown) | undefined {
+  if (typeof redact !== 'function') return undefined;
+  return (args, call) => {
+    const kept: unknown = redact(args, call);
+    if (!isThenable(kept)) return kept;
+    Promise.resolve(kept).catch(() => {});
+    throw new TypeError('It returned a promise: it must return what is recorded, and not be async.');
+  };
 }
 
 /** Checks the sink that a class or a factory has made. @throws McpOptionError */

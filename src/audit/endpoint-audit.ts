@@ -1,4 +1,5 @@
 import { Subscription } from 'rxjs';
+import { activeTraceId } from '../core/common/active-trace.js';
 import { randomToken } from '../core/common/random-token.js';
 import { infoOf } from '../core/calls/call-info.js';
 import type { McpCall } from '../core/calls/mcp-call.js';
@@ -6,11 +7,10 @@ import type { McpCallEnd, McpCallInfo, McpRefusal } from '../core/calls/mcp-inst
 import type { McpTarget } from '../core/calls/mcp-target.js';
 import type { McpCallHooks, McpEndpointHost, McpEndpointPlugin } from '../core/plugins/mcp-plugin.js';
 import { excerpt } from '../core/protocol/errors.js';
-import { sessionIdOf } from '../otel/conventions.js';
-import { activeTraceId } from '../otel/otel-api.js';
+import { sessionIdOf } from '../core/protocol/conventions.js';
+import type { Redaction } from '../core/protocol/redaction.js';
 import type { McpAuditOutcome, McpAuditRecord } from './audit-record.js';
-import type { ResolvedAuditOptions } from './audit.options.js';
-import type { Redaction } from './redaction.js';
+import { namesOf, type ResolvedAuditOptions } from './audit.options.js';
 import { RefusalCounts, type RefusedRequest } from './refusal-counts.js';
 
 const KIND: Readonly<Record<string, McpAuditRecord['kind']>> = {
@@ -55,14 +55,17 @@ interface RecordWriter {
 
 /** Makes the records of one endpoint. */
 export class EndpointAudit implements McpEndpointPlugin {
+  readonly sensitive: readonly string[];
   #over = false;
 
   constructor(
     private readonly endpoint: McpEndpointHost,
-    private readonly redaction: Redaction,
+    private readonly redaction: Redaction<McpCallInfo>,
     private readonly writer: RecordWriter,
     private readonly options: ResolvedAuditOptions,
-  ) {}
+  ) {
+    this.sensitive = namesOf(options);
+  }
 
   begin(): Subscription {
     const recording = new Subscription(() => (this.#over = true));

@@ -12,11 +12,12 @@ import { McpOptionError } from '../core/common/options.js';
 import { isThenable, within } from '../core/common/promises.js';
 import { OperatorLogger } from '../core/calls/operator-log.js';
 import { type McpEndpointHost, type McpEndpointPlugin, McpPlugin } from '../core/plugins/mcp-plugin.js';
+import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
 import { retryLater, shown } from '../core/protocol/errors.js';
-import { assertSink, AUDIT_OPTIONS, type ResolvedAuditOptions } from './audit.options.js';
+import { Redaction } from '../core/protocol/redaction.js';
+import { assertSink, AUDIT_OPTIONS, decisionOf, namesOf, type ResolvedAuditOptions } from './audit.options.js';
 import { EndpointAudit } from './endpoint-audit.js';
 import type { McpAuditRecord, McpAuditSink } from './audit-record.js';
-import { Redaction } from './redaction.js';
 
 const logger = new OperatorLogger('McpAudit');
 
@@ -41,7 +42,7 @@ const LOG_MS = 60_000;
 @Injectable()
 export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
   readonly #recording = new Subscription();
-  readonly #redaction: Redaction;
+  readonly #redaction: Redaction<McpCallInfo>;
   #isAttached = false;
   readonly #writing = new Set<Promise<void>>();
   /** The records of refused requests have places of their own: any client can cause them. */
@@ -58,7 +59,8 @@ export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, On
     @Inject(ModuleRef) private readonly module: ModuleRef,
     @Inject(McpClock) private readonly clock: McpClock,
   ) {
-    this.#redaction = new Redaction(options, (error) => this.#report('The option "redact" failed', error));
+    const rules = { ...options, names: namesOf(options), decide: decisionOf(options) };
+    this.#redaction = new Redaction(rules, (error) => this.#report('The option "redact" failed', error));
   }
 
   /** Counts the records since the start that the sink has not taken: it failed, was late, or had too many already. */

@@ -31,7 +31,6 @@ import { McpEventStore } from '../core/log/event-store.js';
 import { type McpError, REQUEST_FAILED } from '../core/protocol/errors.js';
 import { callEvent, cut, type EventRing, isFailure, refusalEvent, sessionEvent, shortId } from './live-events.js';
 import type { EndpointState, Row } from './live-state.js';
-import { AUDIT_OPTIONS, type ResolvedAuditOptions } from '../audit/audit.options.js';
 import { CallRecords, type RunningCall } from './call-records.js';
 import { HandlerRows } from './handler-rows.js';
 import { handlerDetails, isListed, sessionDetails } from './live-details.js';
@@ -126,16 +125,12 @@ export class LiveEndpoint implements McpEndpointPlugin {
     { payloads }: { readonly payloads: boolean },
   ): LiveEndpoint {
     const all = [...modules.values()];
-    const audits = all.flatMap(({ providers }) => {
-      const options = providers.get(AUDIT_OPTIONS)?.instance as ResolvedAuditOptions | undefined;
-      return options ? [options] : [];
-    });
     const endpoints = all.filter(({ providers }) => providers.has(LiveSessions));
     const index = endpoints.findIndex(({ providers }) => {
       const { name, path } = providers.get(ENDPOINT_NAME)!.instance as EndpointName;
       return name === host.name && path === host.path;
     });
-    const copies = payloads ? new Payloads(audits, host.offer.serves === 'servers') : undefined;
+    const copies = payloads ? new Payloads(host) : undefined;
     return new LiveEndpoint(endpoints[index]!, index, host, clock, events, copies);
   }
 

@@ -1,6 +1,7 @@
-import { namesOf, type ResolvedAuditOptions, resolveAuditOptions } from '../audit/audit.options.js';
-import { Redaction } from '../audit/redaction.js';
+import { Redaction } from '../core/protocol/redaction.js';
+import { SENSITIVE_NAMES } from '../core/protocol/sensitive-names.js';
 import type { McpTarget } from '../core/calls/mcp-target.js';
+import type { McpEndpointHost } from '../core/plugins/mcp-plugin.js';
 import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
 import { isObject } from '../core/protocol/json-rpc.js';
 
@@ -10,6 +11,8 @@ const LONGEST_STEP = 1_000;
 /** A longer text of a result is not read as JSON, and not shown if it may be some: nothing in it would be redacted. */
 const LONGEST_JSON = 64 * 1024;
 
+type Copies = Redaction<Pick<McpCallInfo, 'arguments'>>;
+
 /** The parts of a tool that say what is sensitive in its calls. */
 export type ToolSchemas = Pick<McpTarget, 'inputSchema' | 'outputSchema'>;
 
@@ -18,31 +21,27 @@ export type ToolSchemas = Pick<McpTarget, 'inputSchema' | 'outputSchema'>;
  * app as the rule, the default names count.
  */
 export class Payloads {
-  readonly #whole: Redaction;
-  readonly #short: Redaction;
+  #made: { readonly whole: Copies; readonly short: Copies } | undefined;
 
-  /** @param audits the options of the app's audit logs: the names of each are redacted */
-  constructor(
-    audits: readonly ResolvedAuditOptions[],
-    /** Whether the tools are those of a server of the app: their schemas are not known. */
-    private readonly hasOwnTools: boolean,
-  ) {
-    const redact = [...new Set(audits.flatMap(namesOf))];
-    const of = (maxArgumentLength: number) =>
-      new Redaction(resolveAuditOptions({ maxArgumentLength, ...(audits.length > 0 && { redact }) }), () => {});
-    this.#whole = of(LONGEST);
-    this.#short = of(LONGEST_STEP);
+  constructor(private readonly endpoint: Pick<McpEndpointHost, 'offer' | 'sensitive'>) {}
+
+  /** They are made for the first call: before, not all plugins may be attached. */
+  get #copies() {
+    const { sensitive: names = SENSITIVE_NAMES } = this.endpoint;
+    const of = (maxArgumentLength: number): Copies => new Redaction({ names, maxArgumentLength });
+    return (this.#made ??= { whole: of(LONGEST), short: of(LONGEST_STEP) });
   }
 
   /** Returns whether the schema of a tool says what is sensitive in the arguments of a call. */
   needTool({ method }: McpCallInfo): boolean {
-    return method === 'tools/call' && !this.hasOwnTools;
+    // The tools of a server of the app are not known.
+    return method === 'tools/call' && this.endpoint.offer.serves === 'handlers';
   }
 
   /** @returns `undefined` while it is not known what is sensitive in the arguments of a tool */
   arguments(call: McpCallInfo, tool: ToolSchemas | undefined): unknown {
     if (!tool && this.needTool(call)) return undefined;
-    return this.#whole.of(call, tool?.inputSchema).arguments;
+    return this.#copies.whole.of(call, tool?.inputSchema).arguments;
   }
 
   /** @param tool by whose schema the structured part is redacted */
@@ -51,15 +50,15 @@ export class Payloads {
     // A text may be a copy of the structured part.
     const content = { items: { properties: { text: output } } };
     const schema = output && { properties: { structuredContent: output, content } };
-    return copyOf(this.#whole, withTextsRead(result), schema, output);
+    return copyOf(this.#copies.whole, withTextsRead(result), schema, output);
   }
 
   step(data: unknown): unknown {
-    return copyOf(this.#short, { data })?.data;
+    return copyOf(this.#copies.short, { data })?.data;
   }
 
   text(text: string): string {
-    return this.#short.text(text, LONGEST_STEP);
+    return this.#copies.short.text(text, LONGEST_STEP);
   }
 }
 
@@ -101,12 +100,7 @@ function readText(text: string): unknown {
   }
 }
 
-function copyOf(
-  redaction: Redaction,
-  value: object,
-  schema?: object,
-  root?: object,
-): Record<string, unknown> | undefined {
-  const copy = redaction.of({ arguments: value } as unknown as McpCallInfo, schema, root).arguments;
+function copyOf(redaction: Copies, value: object, schema?: object, root?: object): Record<string, unknown> | undefined {
+  const copy = redaction.of({ arguments: value as Record<string, unknown> }, schema, root).arguments;
   return copy as Record<string, unknown> | undefined;
 }

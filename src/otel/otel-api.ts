@@ -1,6 +1,6 @@
 import type * as api from '@opentelemetry/api';
-import { BUCKETS } from './conventions.js';
-import { requireOtelApi } from './otel-package.cjs';
+import { BUCKETS } from '../core/protocol/conventions.js';
+import { requireOtelApi } from '../core/common/otel-package.cjs';
 
 export type OpenTelemetryApi = typeof api;
 
@@ -52,17 +52,4 @@ export function traceContextMeta(): Record<string, string> {
   const meta: Record<string, string> = {};
   propagation.inject(context.active(), meta);
   return meta;
-}
-
-let optional: OpenTelemetryApi | false | undefined;
-
-/** Returns the id of the trace of the active span; `undefined` without a span, and where the API is not installed. */
-export function activeTraceId(): string | undefined {
-  try {
-    optional ??= loadApi();
-  } catch {
-    optional = false;
-  }
-  const context = optional && optional.trace.getActiveSpan()?.spanContext();
-  return context && optional && optional.isSpanContextValid(context) ? context.traceId : undefined;
 }

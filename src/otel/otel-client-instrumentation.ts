@@ -10,7 +10,7 @@ import {
   outcomeForSender,
   revisionOf,
   spanNameOf,
-} from './conventions.js';
+} from '../core/protocol/conventions.js';
 import { durationsOf, loadApi, type OpenTelemetryApi, SCOPE } from './otel-api.js';
 
 /** Options of {@link OtelClientInstrumentation}. @publicApi */

@@ -26,7 +26,7 @@ import {
   shortened,
   spanNameOf,
   TRACE_CONTEXT,
-} from './conventions.js';
+} from '../core/protocol/conventions.js';
 import { durationsOf, loadApi, type OpenTelemetryApi, SCOPE } from './otel-api.js';
 
 /** Options of {@link OtelInstrumentation}. @publicApi */

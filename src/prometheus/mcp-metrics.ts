@@ -7,7 +7,7 @@ import { systemClock } from '../core/common/clock.js';
 import { McpOptionError } from '../core/common/options.js';
 import { within } from '../core/common/promises.js';
 import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
-import { ATTR, BUCKETS, LabelNames, outcomeForServer, revisionOf } from '../otel/conventions.js';
+import { ATTR, BUCKETS, LabelNames, outcomeForServer, revisionOf } from '../core/protocol/conventions.js';
 import { hostsIn } from '../core/plugins/mcp-plugin.js';
 import { type McpCounts, McpSessionService } from '../core/sessions/mcp-session.service.js';
 import { requirePromClient } from './prom-client-package.cjs';

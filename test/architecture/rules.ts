@@ -83,7 +83,6 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   // The SDK's classes, from the copy that the module uses: the main entry does not load them.
   server: { rooms: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes'], contracts: false },
   live: {
-    // Its payloads are redacted as records of the audit log are.
     rooms: [
       'common',
       'protocol',
@@ -96,7 +95,6 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
       'doctor',
       'methods',
       'http',
-      'audit',
     ],
     contracts: false,
   },
@@ -119,8 +117,8 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
     contracts: false,
   },
   client: { rooms: ['common', 'protocol', 'calls'], contracts: false },
-  audit: { rooms: ['common', 'protocol', 'calls', 'plugins', 'otel'], contracts: false },
-  prometheus: { rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'otel'], contracts: false },
+  audit: { rooms: ['common', 'protocol', 'calls', 'plugins'], contracts: false },
+  prometheus: { rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions'], contracts: false },
   // What is written without the module: it loads neither that nor the SDK.
   decorators: { rooms: ['common', 'protocol', 'calls', 'handlers', 'catalogue'], contracts: false },
   otel: { rooms: ['common', 'protocol', 'calls'], contracts: false },

@@ -10,7 +10,7 @@ import { ROOT } from '../support/bundle.js';
 const LOADERS = [
   ['src/auth/jose-package.cts', 'jwtVerify'],
   ['src/core/handlers/schema/class-packages.cts', 'defaultMetadataStorage'],
-  ['src/otel/otel-package.cts', 'ProxyTracerProvider'],
+  ['src/core/common/otel-package.cts', 'ProxyTracerProvider'],
   ['src/prometheus/prom-client-package.cts', 'Histogram'],
   ['src/redis/connection/ioredis-package.cts', 'Cluster'],
 ] as const;

@@ -88,6 +88,10 @@ export class EndpointHost extends McpEndpointHost {
     return this.name === undefined || this.all().length === 1;
   }
 
+  get sensitive(): readonly string[] | undefined {
+    return this.plugins.sensitive;
+  }
+
   all(): readonly McpEndpointHost[] {
     return hostsIn(this.modules);
   }

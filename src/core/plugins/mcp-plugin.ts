@@ -79,6 +79,8 @@ export abstract class McpEndpointHost {
   abstract get<T>(token: InjectionToken<T>): T;
   /** Returns what a plugin does at this endpoint, by its class; `undefined`: no plugin does it. */
   abstract find<T extends object>(type: abstract new (...args: never[]) => T): T | undefined;
+  /** The names that plugins call sensitive; `undefined`: no plugin names any, and the default names count. */
+  abstract readonly sensitive: readonly string[] | undefined;
   /** Returns the hosts of all endpoints of the app, this one included, in the order of their imports. */
   abstract all(): readonly McpEndpointHost[];
   /**
@@ -212,6 +214,8 @@ export interface McpEndpointPlugin {
    * @throws (rejects) what stops the start
    */
   started?(): MaybePromise<void>;
+  /** Names whose values nobody may see: of properties, parameters and headers. @default none are added */
+  readonly sensitive?: readonly string[];
   /** Counts timers that it has as long as the endpoint is open. Tests, which look for timers that are left, do not count them. */
   readonly standingTimers?: number;
   /** Ends what another node has left that has died. It must be repeatable: it is called again until it resolves. */

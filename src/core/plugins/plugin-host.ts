@@ -102,6 +102,12 @@ export class PluginHost implements CallPlugins {
     return all.find((plugin): plugin is T => plugin instanceof type);
   }
 
+  /** The names that plugins call sensitive; `undefined`: no plugin names any. */
+  get sensitive(): readonly string[] | undefined {
+    const named = this.#attached.flatMap(({ plugin }) => (plugin.sensitive ? [plugin.sensitive] : []));
+    return named.length === 0 ? undefined : [...new Set(named.flat())];
+  }
+
   /** Starts plugins one after the other. @throws (rejects) what stops the start */
   async start(): Promise<void> {
     for (const { plugin } of this.#attached) await plugin.started?.();

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { McpCallEnd, McpCallOutcome } from '../core/calls/mcp-instrumentation.js';
-import { isKnownCode } from '../core/protocol/errors.js';
-import { REQUEST_METHODS } from '../core/protocol/json-rpc.js';
-import { isLegacyRevision, isModernRevision } from '../core/protocol/revisions.js';
+import { isKnownCode } from './errors.js';
+import { REQUEST_METHODS } from './json-rpc.js';
+import { isLegacyRevision, isModernRevision } from './revisions.js';
 
 /*
  * # The names of the semantic conventions for MCP
@@ -84,7 +83,7 @@ export function outcomeForSender(outcome: number | string): Record<string, strin
 }
 
 /** Returns how a call ended: an error unless the outcome is a mistake of the client. */
-export function outcomeForServer(outcome: McpCallOutcome): Record<string, string> {
+export function outcomeForServer(outcome: number | string): Record<string, string> {
   if (outcome === 'ok') return {};
   return { ...statusOf(outcome), ...(!MISTAKES_OF_CLIENTS.has(outcome) && { [ATTR.ERROR_TYPE]: typeOf(outcome) }) };
 }
@@ -108,8 +107,15 @@ export function revisionOf(protocolVersion: string): string {
   return isLegacyRevision(protocolVersion) || isModernRevision(protocolVersion) ? protocolVersion : OTHER;
 }
 
+/** The part of the end of a call that names what it was for. */
+interface NamedEnd {
+  readonly call: { readonly method: string; readonly name?: string | undefined };
+  readonly handled: boolean;
+  readonly source?: string | undefined;
+}
+
 /** Returns the method of a call as the name of a span: all unknown methods share one, with any outcome. */
-export function methodOf({ call: { method }, handled }: Pick<McpCallEnd, 'call' | 'handled'>): string {
+export function methodOf({ call: { method }, handled }: NamedEnd): string {
   return handled || REQUEST_METHODS.has(method) ? method : OTHER;
 }
 
@@ -124,13 +130,13 @@ export class LabelNames {
   readonly #known = new Set<string>();
 
   /** @returns `_OTHER` for unknown methods */
-  method(end: McpCallEnd): string {
+  method(end: NamedEnd): string {
     const method = methodOf(end);
     return method === OTHER || REQUEST_METHODS.has(method) ? method : this.bounded(method);
   }
 
   /** Returns the name of the tool or prompt; `undefined` where none is called, or none is known. */
-  name({ call: { method, name }, handled, source }: McpCallEnd): string | undefined {
+  name({ call: { method, name }, handled, source }: NamedEnd): string | undefined {
     if (!handled || name === undefined || !Object.hasOwn(NAMED, method)) return undefined;
     // No name of a tool has a dot and a star.
     return source === undefined ? this.bounded(name) : `${source}.*`;

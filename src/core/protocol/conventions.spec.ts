@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
 import { LabelNames } from './conventions.js';
 
-const end = (method: string, name: string | undefined, more: Partial<McpCallEnd> = {}): McpCallEnd =>
-  ({ call: { method, name }, handled: true, ...more }) as McpCallEnd;
+const end = (method: string, name: string | undefined, more: { handled?: boolean; source?: string } = {}) => ({
+  call: { method, name },
+  handled: true,
+  ...more,
+});
 
 describe('the names of calls as labels', () => {
   it('the names of calls as labels are bounded, whatever a server of the app answers to', () => {

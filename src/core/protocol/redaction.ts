@@ -1,14 +1,28 @@
 import { createHash, createHmac } from 'node:crypto';
-import { isThenable } from '../core/common/promises.js';
-import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
-import { canonicalJson } from '../core/protocol/values.js';
-import { isObject } from '../core/protocol/json-rpc.js';
-import { namesOf, type ResolvedAuditOptions } from './audit.options.js';
-import type { McpAuditRecord } from './audit-record.js';
+import { isObject } from './json-rpc.js';
+import { canonicalJson } from './values.js';
 import { REDACTED, SensitiveNames } from './sensitive-names.js';
 
 type Schema = Readonly<Record<string, unknown>>;
-type Arguments = Pick<McpAuditRecord, 'arguments' | 'argumentsCut' | 'argumentsHash'>;
+
+/** What may be kept of the arguments of a call. */
+interface RedactedArguments {
+  readonly arguments?: unknown;
+  /** Whether they were longer than `maxArgumentLength`, or nested too deep, and some are missing. */
+  readonly argumentsCut?: boolean;
+  readonly argumentsHash?: string;
+}
+
+export interface RedactionOptions<Call> {
+  /** The names whose values are redacted. */
+  readonly names: readonly string[];
+  /** Decides in addition to them what is kept. @param args a copy, which is redacted already */
+  readonly decide?: ((args: Record<string, unknown>, call: Call) => unknown) | undefined;
+  /** Signs the hash of the arguments as they came; absent: the hash is that of what is kept. */
+  readonly hashKey?: string | Uint8Array | undefined;
+  /** So many characters are kept. */
+  readonly maxArgumentLength: number;
+}
 
 /** This keyword of JSON Schema marks a value that no record may have. */
 const SENSITIVE = 'x-mcp-sensitive';
@@ -22,42 +36,38 @@ const LONGEST_JSON = 64 * 1024;
 /** So many characters behind the cut are looked at: they say whether a password is in front of it. */
 const LONGEST_PASSWORD = 1_024;
 
-const NOTHING: Arguments = Object.freeze({});
+const NOTHING: RedactedArguments = Object.freeze({});
 const NO_SCHEMAS: readonly Schema[] = [];
 
-/** Decides what records have of the arguments of a call. */
-export class Redaction {
+/** Decides what may be kept of the arguments of calls, of results and texts: without what is sensitive, and bounded. */
+export class Redaction<Call extends { readonly arguments?: Readonly<Record<string, unknown>> | undefined }> {
   readonly #names: SensitiveNames;
   /** Whether a schema marks anything; most do not. */
   readonly #marks = new WeakMap<object, boolean>();
 
   constructor(
-    private readonly options: Pick<ResolvedAuditOptions, 'redact' | 'hashKey' | 'maxArgumentLength'>,
+    private readonly options: RedactionOptions<Call>,
     /** Called with what the app's function throws. */
-    private readonly report: (error: unknown) => void,
+    private readonly report: (error: unknown) => void = () => {},
   ) {
-    this.#names = new SensitiveNames(namesOf(options));
+    this.#names = new SensitiveNames(options.names);
   }
 
   /**
    * @param schema of the arguments, if it is known
    * @param root references of the schema begin here
    */
-  of(call: McpCallInfo, schema: object | undefined, root = schema): Arguments {
+  of(call: Call, schema: object | undefined, root = schema): RedactedArguments {
     const { arguments: args } = call;
     if (!args) return NOTHING;
-    const { redact, maxArgumentLength } = this.options;
+    const { decide, maxArgumentLength } = this.options;
     const marked = schema && this.#hasMarks(schema) ? (schema as Schema) : undefined;
     const copy = new RedactedCopy(this.#names, maxArgumentLength, marked && (root as Schema));
     let recorded = copy.of(args, marked ? [marked] : NO_SCHEMAS);
     let { cut } = copy;
-    if (typeof redact === 'function') {
+    if (decide) {
       try {
-        const kept: unknown = redact(recorded as Record<string, unknown>, call);
-        if (isThenable(kept)) {
-          Promise.resolve(kept).catch(() => {});
-          throw new TypeError('It returned a promise: it must return what is recorded, and not be async.');
-        }
+        const kept: unknown = decide(recorded as Record<string, unknown>, call);
         // It may have returned anything: a cycle, an entity, something huge.
         const again = new RedactedCopy(this.#names, maxArgumentLength);
         recorded = kept === undefined ? undefined : again.of(kept, NO_SCHEMAS);
@@ -92,7 +102,7 @@ export class Redaction {
     return this.text(hidden, longest);
   }
 
-  #hash(sent: object, recorded: unknown): Pick<McpAuditRecord, 'argumentsHash'> {
+  #hash(sent: object, recorded: unknown): Pick<RedactedArguments, 'argumentsHash'> {
     const { hashKey } = this.options;
     if (hashKey === undefined && recorded === undefined) return NOTHING;
     try {
