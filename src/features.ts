@@ -52,6 +52,11 @@ const FEATURE_LIST: readonly Feature[] = [
     when: forHandlers,
     load: async () => [new (await import('./limits/limits.plugin.js')).LimitsPlugin()],
   },
+  {
+    name: 'card',
+    when: ({ options }) => options.serverCard !== false,
+    load: async () => [new (await import('./card/card.plugin.js')).CardPlugin()],
+  },
 ];
 
 /** Provides the plugins of the features that an endpoint uses. */

@@ -1,5 +1,6 @@
 import type { Icon, Implementation } from '@modelcontextprotocol/server';
-import { McpOptionError } from '../core/common/options.js';
+import { MCP_OPTIONS, McpOptionError } from '../core/common/options.js';
+import type { McpEndpointHost } from '../core/plugins/mcp-plugin.js';
 import { shown } from '../core/protocol/errors.js';
 import type { Offer } from '../core/plugins/offer.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../core/protocol/revisions.js';
@@ -28,6 +29,10 @@ export interface CardSource {
   readonly serverCard?: boolean | McpServerCardOptions;
   readonly auth?: { readonly resourceUri: string } | undefined;
   readonly eras: string;
+}
+
+export function cardSourceOf(endpoint: McpEndpointHost): CardSource {
+  return endpoint.get<CardSource>(MCP_OPTIONS);
 }
 
 export const CARD_TYPE = 'application/mcp-server-card+json';

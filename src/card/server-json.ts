@@ -4,8 +4,17 @@ import { ModulesContainer } from '@nestjs/core';
 import { list, McpOptionError, type OptionTable, resolveGroup, text } from '../core/common/options.js';
 import { isObject } from '../core/protocol/json-rpc.js';
 import { shown } from '../core/protocol/errors.js';
-import { CardRoutes } from './card-routes.js';
-import { givenOf, identityOf, isLoopback, RANGE, remoteOf, type ServerIdentity, urlOf } from './server-card.js';
+import { hostsIn, type McpEndpointHost } from '../core/plugins/mcp-plugin.js';
+import {
+  cardSourceOf,
+  givenOf,
+  identityOf,
+  isLoopback,
+  RANGE,
+  remoteOf,
+  type ServerIdentity,
+  urlOf,
+} from './server-card.js';
 import { CARD_NAMES, type McpServerCardOptions, resolveCardOptions } from './server-card.options.js';
 
 /** A package that runs the server on the machine of a user, in `server.json`. @publicApi */
@@ -80,7 +89,7 @@ export function mcpServerJson(
     JSON_TABLE,
     Object.fromEntries(given.filter((entry) => !isOfCard(entry))),
   );
-  const { source } = routesOf(app, endpoint);
+  const source = cardSourceOf(hostOf(app, endpoint));
   const own = resolveCardOptions(Object.fromEntries(given.filter(isOfCard)), 'serverCard');
   const merged = { ...source, serverCard: { ...givenOf(source.serverCard), ...own } };
   const identity = identityOf(merged);
@@ -103,15 +112,11 @@ export function mcpServerJson(
 }
 
 /** Finds the endpoint. @throws McpOptionError */
-function routesOf(app: INestApplicationContext, endpoint: string | undefined): CardRoutes {
-  const found = [...app.get(ModulesContainer).values()]
-    .map((module): unknown => module.providers.get(CardRoutes)?.instance)
-    .filter((each): each is CardRoutes => each instanceof CardRoutes);
-  const named = found.filter(
-    ({ endpointName: { name } }) => (found.length === 1 && endpoint === undefined) || name === endpoint,
-  );
-  if (named[0]) return named[0];
-  const names = found.map(({ endpointName: { name } }) => shown(name ?? '(without a name)')).join(', ');
+function hostOf(app: INestApplicationContext, endpoint: string | undefined): McpEndpointHost {
+  const found = hostsIn(app.get(ModulesContainer));
+  const named = found.find(({ name }) => (found.length === 1 && endpoint === undefined) || name === endpoint);
+  if (named) return named;
+  const names = found.map(({ name }) => shown(name ?? '(without a name)')).join(', ');
   const what = endpoint === undefined ? 'several endpoints, all with names' : `no endpoint ${shown(endpoint)}`;
   const text =
     found.length === 0

@@ -47,7 +47,6 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
 const LEFT: Readonly<Record<string, readonly string[]>> = {
   handlers: ['catalogue', 'skills'],
   methods: ['catalogue', 'doctor', 'skills'],
-  http: ['card'],
 };
 const CHAMBERS: readonly string[] = ['state'];
 

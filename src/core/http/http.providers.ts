@@ -1,5 +1,4 @@
 import type { Provider } from '@nestjs/common';
-import { CardRoutes } from '../../card/card-routes.js';
 import { McpClock } from '../common/clock.js';
 import { logger } from '../calls/operator-log.js';
 import { MCP_OPTIONS } from '../common/options.js';
@@ -30,7 +29,6 @@ export const httpProviders: Provider[] = [
   McpExceptionFilter,
   RefusalLog,
   UnservedRequests,
-  CardRoutes,
   {
     provide: HttpEdge,
     useFactory: (

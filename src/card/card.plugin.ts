@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
-import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
-import { ENDPOINT_NAME, type EndpointName } from '../core/calls/endpoint-name.js';
-import { MCP_OPTIONS, McpOptionError } from '../core/common/options.js';
+import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
+import { McpOptionError } from '../core/common/options.js';
 import { HttpEdge } from '../core/http/edge/http-edge.js';
-import { Offer } from '../core/plugins/offer.js';
-import { CARD_TYPE, type CardSource, cardUrlOf, catalogEntryOf, serverCardOf } from './server-card.js';
+import { type McpEndpointHost, McpPlugin } from '../core/plugins/mcp-plugin.js';
+import { CARD_TYPE, cardSourceOf, cardUrlOf, catalogEntryOf, serverCardOf } from './server-card.js';
 
 const CATALOG_PATH = '/.well-known/ai-catalog.json';
 const CATALOG_TYPE = 'application/ai-catalog+json';
@@ -38,70 +36,49 @@ interface Served {
  * Both are answered in front of the app's router, as the metadata of `auth`: a global guard would ask for a login that a client has not
  * learned of yet.
  */
-@Injectable()
-export class CardRoutes implements OnModuleInit {
-  #card: Served | undefined;
-  #catalog: Served | undefined;
-
-  constructor(
-    @Inject(MCP_OPTIONS) readonly source: CardSource,
-    @Inject(ENDPOINT_NAME) readonly endpointName: EndpointName,
-    @Inject(Offer) private readonly offer: Offer,
-    @Inject(HttpEdge) private readonly edge: HttpEdge,
-    @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
-    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
-  ) {}
+export class CardPlugin extends McpPlugin {
+  /** It acts on no call. */
+  readonly ring = 'observe';
 
   /** Serves the card. @throws McpOptionError for what it lacks, and when a route of the app, or another card, has its path or name */
-  onModuleInit(): void {
-    const { source, edge } = this;
-    if (!source.serverCard) return;
-    this.#card = servedAs(CARD_TYPE, serverCardOf(source, this.offer));
-    const { httpAdapter } = this.adapterHost;
+  attach(endpoint: McpEndpointHost): undefined {
+    const source = cardSourceOf(endpoint);
+    const card = servedAs(CARD_TYPE, serverCardOf(source, endpoint.offer));
+    const { httpAdapter } = endpoint.get(ModuleRef).get(HttpAdapterHost, { strict: false });
     // An app without HTTP, as behind serveMcpStdio(), serves no card.
     if (!httpAdapter) return;
+    const edge = endpoint.get(HttpEdge);
     const own = cardUrlOf(source).pathname;
     if (edge.hasRoute(httpAdapter, own)) {
       const text = `A route of the app has the path ${own}, at which the option "serverCard" serves the card of the endpoint. Remove one of the two.`;
       throw new McpOptionError('serverCard', text);
     }
-    const all = this.#all();
+    const all = endpoint.all().filter((each) => Boolean(cardSourceOf(each).serverCard));
     const entry = catalogEntryOf(source);
-    // Not by `this`: Nest's option `instrument` may put a proxy around each instance.
-    const isThis = ({ endpointName }: CardRoutes): boolean => endpointName === this.endpointName;
-    const others = all.filter((each) => !isThis(each)).map((each) => catalogEntryOf(each.source));
+    const others = all
+      .filter(({ index }) => index !== endpoint.index)
+      .map((each) => catalogEntryOf(cardSourceOf(each)));
     if (others.some(({ identifier, url }) => identifier === entry.identifier || url === entry.url)) {
       const text = `Two MCP endpoints of this app have the "serverCard" ${entry.identifier}, or one at ${entry.url}. Give each a name and a URL of its own.`;
       throw new McpOptionError('serverCard', text);
     }
     // The first one serves the catalog of all.
-    if (isThis(all[0]!) && !edge.hasRoute(httpAdapter, CATALOG_PATH)) {
-      const entries = all.map((each) => catalogEntryOf(each.source));
-      this.#catalog = servedAs(CATALOG_TYPE, { specVersion: '1.0', entries });
-    }
+    const isFirst = all[0]!.index === endpoint.index && !edge.hasRoute(httpAdapter, CATALOG_PATH);
+    const entries = all.map((each) => catalogEntryOf(cardSourceOf(each)));
+    const catalog = isFirst ? servedAs(CATALOG_TYPE, { specVersion: '1.0', entries }) : undefined;
     edge.answerFirst(httpAdapter, (request, response) => {
-      const served = this.#servedAt(request, own);
+      const path = request.url!.split(/[?#]/, 1)[0]!;
+      const served = path === CATALOG_PATH ? catalog : isPathOfCard(path, own, edge.paths()) ? card : undefined;
       if (served) answer(served, request, response);
       return served !== undefined;
     });
   }
+}
 
-  #servedAt({ url = '' }: IncomingMessage, own: string): Served | undefined {
-    const path = url.split(/[?#]/, 1)[0]!;
-    if (path === CATALOG_PATH) return this.#catalog;
-    if (!path.endsWith('/server-card')) return undefined;
-    // The routes of the endpoint are declared late.
-    const isHere =
-      path === own || this.edge.paths().some((endpoint) => path === `${endpoint.replace(/\/$/, '')}/server-card`);
-    return isHere ? this.#card : undefined;
-  }
-
-  /** Returns those of all endpoints of the app that have a card. */
-  #all(): CardRoutes[] {
-    return [...this.modules.values()]
-      .map((module): unknown => module.providers.get(CardRoutes)?.instance)
-      .filter((other): other is CardRoutes => other instanceof CardRoutes && Boolean(other.source.serverCard));
-  }
+/** @param paths of the endpoint in the app: they are declared late */
+function isPathOfCard(path: string, own: string, paths: readonly string[]): boolean {
+  if (!path.endsWith('/server-card')) return false;
+  return path === own || paths.some((endpoint) => path === `${endpoint.replace(/\/$/, '')}/server-card`);
 }
 
 function servedAs(type: string, document: object): Served {
