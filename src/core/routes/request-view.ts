@@ -82,7 +82,7 @@ export function requestView(
   const { params: joined, query, body } = parts ?? NO_PARTS;
   const params = split(joined as JsonArguments, route.splitNames);
   // The parts are copied as they were sent, as enhancers may write into them.
-  const sent = { params: copyOf(params), query: copyOf(query), body: copyOf(body) };
+  const sent = { params: { ...params }, query: { ...(query as object) }, body: { ...(body as object) } };
   const state: ViewState = { request: real ?? {}, route, call, sent, isListed: parts === undefined };
   const made = real && 'raw' in real ? OF_FASTIFY : OF_EXPRESS;
   if (!parts) return viewOf(real, state, {}, { ...made, ...WITHOUT_ARGUMENTS });
@@ -219,10 +219,6 @@ function split(path: JsonArguments, names: ReadonlySet<string>): JsonArguments {
     return [name, names.has(name) && typeof value === 'string' ? value.split('/') : value] as const;
   });
   return Object.fromEntries(entries);
-}
-
-function copyOf(part: unknown): JsonArguments {
-  return { ...(part as JsonArguments) };
 }
 
 function refuse(): never {

@@ -7,11 +7,12 @@ import { requestView, type SeenRoute, sentParts } from './request-view.js';
 import type { RouteSchema } from './route-schema.js';
 import {
   asSent,
+  type CheckedValues,
   isAsSent,
   type JsonArguments,
+  keyOf,
   partsOf,
   type RouteParts,
-  type RouteValues,
   valueOf,
 } from './route-values.js';
 
@@ -30,15 +31,19 @@ export class RouteArguments implements ArgumentsStrategy {
     return context.seeing(requestView(context.request, parts, this.route, call));
   }
 
-  validate(raw: unknown, { context: { request } }: Invocation): RouteValues | Promise<RouteValues> {
+  validate(raw: unknown, { context: { request } }: Invocation): CheckedValues | Promise<CheckedValues> {
     return this.schema.checks.validate(request as RouteParts, {
       parts: sentParts(request),
       args: raw as JsonArguments,
     });
   }
 
-  argument(valid: unknown, field: unknown, part: RequestPart): PipedValue {
-    return (valid as RouteValues).of(part, field as string | undefined);
+  argument(valid: unknown, field: string | undefined, part: RequestPart, { context }: Invocation): PipedValue {
+    const whole = (context.request as RouteParts)[part];
+    const raw = field === undefined ? whole : valueOf(whole, field);
+    const values = valid as CheckedValues;
+    const key = keyOf(part, field);
+    return new PipedValue(raw, values.has(key) ? values.get(key) : raw);
   }
 
   /** Returns the arguments with what enhancers have written into the view of them. */
@@ -95,9 +100,9 @@ export class HandWrittenArguments implements ArgumentsStrategy {
     return validate ? validate(left) : left;
   }
 
-  argument(valid: unknown, field: unknown, part: RequestPart): unknown {
-    const value = PLAIN.argument(valid, field, part);
-    if (typeof field === 'string' || !this.#omitted.some((name) => valueOf(valid, name) !== undefined)) return value;
+  argument(valid: unknown, field: string | undefined, part: RequestPart, call: Invocation): unknown {
+    const value = PLAIN.argument(valid, field, part, call);
+    if (field !== undefined || !this.#omitted.some((name) => valueOf(valid, name) !== undefined)) return value;
     return Object.fromEntries(Object.entries(value as object).filter(([name]) => !this.#omitted.includes(name)));
   }
 

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { isThenable } from '../common/promises.js';
 import { isObject } from '../protocol/json-rpc.js';
 import { assertValues, type McpArgumentProblem, McpArgumentsError } from '../handlers/handlers.errors.js';
-import { PipedValue } from '../handlers/invocation/invocation.js';
 import type { JsonSchema, RequestPart, Validate } from '../handlers/schema/handler-schema.js';
 
 /** Names where the route has an argument of the tool. */
@@ -44,20 +43,8 @@ export interface RoutePiece {
   readonly outdated?: string | undefined;
 }
 
-/** Holds the checked arguments of one call, by parameter. */
-export class RouteValues {
-  constructor(
-    private readonly parts: RouteParts,
-    private readonly checked: ReadonlyMap<string, unknown>,
-  ) {}
-
-  of(part: RequestPart, field: string | undefined): PipedValue {
-    const whole = this.parts[part];
-    const raw = field === undefined ? whole : valueOf(whole, field);
-    const key = keyOf(part, field);
-    return new PipedValue(raw, this.checked.has(key) ? this.checked.get(key) : raw);
-  }
-}
+/** The checked values of one call, by the keys of their parameters. A parameter that its pipes check has none. */
+export type CheckedValues = ReadonlyMap<string, unknown>;
 
 /** Returns the parts of a request that has the arguments: those of a path and a query are texts. */
 export function partsOf(args: JsonArguments, { places, rest }: RoutePlaces): RouteParts {
@@ -156,7 +143,7 @@ export class RouteChecks {
    * @returns the values, or a promise of them where a schema needs one
    * @throws McpArgumentsError, or rejects with it
    */
-  validate(parts: RouteParts, sent: SentArguments): RouteValues | Promise<RouteValues> {
+  validate(parts: RouteParts, sent: SentArguments): CheckedValues | Promise<CheckedValues> {
     assertValues(sent.args, this.maxValues);
     const problems = this.#misfits(sent.args);
     const checked = new Map<string, unknown>();
@@ -180,9 +167,9 @@ export class RouteChecks {
         failed(piece, error);
       }
     }
-    const end = (): RouteValues => {
+    const end = (): CheckedValues => {
       if (problems.length > 0) throw new McpArgumentsError(problems);
-      return new RouteValues(parts, checked);
+      return checked;
     };
     return waiting.length > 0 ? Promise.all(waiting).then(end) : end();
   }

@@ -41,7 +41,7 @@ export interface ArgumentsStrategy {
   /** Validates the arguments. @returns them, or a promise of them, in a form of its own @throws or rejects if they are not valid */
   validate(raw: unknown, call: Invocation): unknown;
   /** Returns what a parameter gets of the validated arguments: a {@link PipedValue}, if its pipes get something else. */
-  argument(valid: unknown, field: unknown, part: RequestPart): unknown;
+  argument(valid: unknown, field: string | undefined, part: RequestPart, call: Invocation): unknown;
   /** Returns the validated arguments by their names; absent: the validated arguments have these names. */
   named?(raw: unknown, call: Invocation): unknown;
   /** Returns the parameters as the method gets them, or a promise of them; absent: as pipes have left them. */
@@ -51,7 +51,7 @@ export interface ArgumentsStrategy {
 /** The arguments are those that the client sent, validated. */
 export const PLAIN: ArgumentsStrategy = Object.freeze({
   validate: (raw: unknown, { about: { validate } }: Invocation) => (validate ? validate(raw) : raw),
-  argument: (valid: unknown, field: unknown) => (typeof field === 'string' ? fieldOf(valid, field) : valid),
+  argument: (valid: unknown, field?: string) => (field === undefined ? valid : fieldOf(valid, field)),
 });
 
 /** A parameter gets this value: its pipes get the raw one, and a parameter without pipes the checked one. */
@@ -106,11 +106,11 @@ export class Invocation implements McpHandlerCall {
   }
 
   /** Returns an argument as the handler gets it. */
-  argument(field: unknown, part: RequestPart): unknown {
+  argument(field: string | undefined, part: RequestPart): unknown {
     const { valid } = this;
     const { strategy } = this.about;
-    if (!isThenable(valid)) return strategy.argument(valid, field, part);
-    return valid.then((args) => strategy.argument(args, field, part));
+    if (!isThenable(valid)) return strategy.argument(valid, field, part, this);
+    return valid.then((args) => strategy.argument(args, field, part, this));
   }
 
   /** Returns the arguments for what decides before the method runs: by their names, as the method gets them. */

@@ -206,7 +206,7 @@ export const handlerParams = {
   exchangeKeyForValue(type: number, data: unknown, args: readonly unknown[]): unknown {
     const part = ARGUMENTS[type];
     const response = args[1] as ResponseFacade<Invocation>;
-    if (part) return response[HANDLER_CALL]!.argument(data, part);
+    if (part) return response[HANDLER_CALL]!.argument(typeof data === 'string' ? data : undefined, part);
     return FROM_REQUEST[type]?.(args[0] ?? {}, data, response);
   },
 };
