@@ -57,6 +57,11 @@ const FEATURE_LIST: readonly Feature[] = [
     when: ({ options }) => options.serverCard !== false,
     load: async () => [new (await import('./card/card.plugin.js')).CardPlugin()],
   },
+  {
+    name: 'catalogue',
+    when: forHandlers,
+    load: async () => [new (await import('./catalogue/catalogues.plugin.js')).CataloguesPlugin()],
+  },
 ];
 
 /** Provides the plugins of the features that an endpoint uses. */

@@ -3,7 +3,7 @@ import type { InjectionToken, Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { McpClock } from '../core/common/clock.js';
 import { contract, MCP_OPTIONS, McpOptionError, required } from '../core/common/options.js';
-import { SCOPES_DECORATOR, type ScopesDecorator } from '../catalogue/tool-catalogues.js';
+import { SCOPES_DECORATOR, type ScopesDecorator } from '../core/plugins/scopes.js';
 import { CHALLENGER } from '../core/http/credentials.js';
 import type { ResolvedAuthOptions } from './auth.options.js';
 import { McpBearerGuard, RESOURCE_SERVER } from './bearer.guard.js';

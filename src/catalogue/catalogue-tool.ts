@@ -1,11 +1,10 @@
-import { flag, type OptionTable, required, type Resolved, texts } from '../core/common/options.js';
+import { flag, type OptionTable, required, texts } from '../core/common/options.js';
 import { randomToken } from '../core/common/random-token.js';
 import { shown } from '../core/protocol/errors.js';
 import { isObject } from '../core/protocol/json-rpc.js';
 import type { ConfirmOptions, IdempotencyOptions } from '../core/handlers/decorators/effect-options.js';
 import { HANDLER_OPTION_NAMES, type ToolOptions } from '../core/handlers/decorators/handler-options.js';
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
-import type { JsonSchema } from '../core/handlers/schema/handler-schema.js';
 
 /** The scopes of a tool of a catalogue, with options. @internal */
 export interface CatalogueScopes {
@@ -38,8 +37,6 @@ export const SCOPES_TABLE = {
   listed: flag(false),
 } satisfies OptionTable<CatalogueScopes>;
 
-export type RequiredScopes = Resolved<typeof SCOPES_TABLE>;
-
 /**
  * A tool of a catalogue: data, with the meaning that the options of `@Tool()` have.
  *
@@ -57,9 +54,9 @@ export interface McpCatalogueTool extends Omit<
    *
    * @default the arguments are not checked
    */
-  inputSchema?: JsonSchema;
+  inputSchema?: Readonly<Record<string, unknown>>;
   /** JSON Schema of the structured result, which may be any JSON. @default no structured content */
-  outputSchema?: JsonSchema;
+  outputSchema?: Readonly<Record<string, unknown>>;
   /**
    * Requires an access token with all of these scopes, as `@RequireScopes()` does, beside those of `call` and its class.
    *

@@ -2,8 +2,8 @@ import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { count, type OptionTable, type Resolved, resolveGroup, timer } from '../core/common/options.js';
 import type { MaybePromise } from '../core/common/promises.js';
 import { McpExecutionContext } from '../core/calls/mcp-execution-context.js';
-import { markEntryProvider } from '../core/handlers/decorators/handler.decorators.js';
-import { McpArgs, McpCtx, ROUTE_ARGUMENTS } from '../core/handlers/decorators/param.decorators.js';
+import { markClass } from '../core/handlers/decorators/handler.decorators.js';
+import { McpArgs, McpCtx } from '../core/handlers/decorators/param.decorators.js';
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
 import type { McpCatalogueTool } from './catalogue-tool.js';
 import type { McpCaller } from '../core/calls/mcp-caller.js';
@@ -52,7 +52,8 @@ export interface CatalogueProvider {
   call(...params: any[]): unknown;
 }
 
-const CATALOGUE = 'nestjs-mcp-streamable:catalogue';
+/** Marks the class of a catalogue, with its {@link ResolvedCatalogueOptions}. */
+export const CATALOGUE = Symbol('nestjs-mcp-streamable:catalogue');
 
 /**
  * Makes a provider list tools for each caller, and call them: for tools that are data, such as plugins, connectors, or actions that a
@@ -92,20 +93,16 @@ export function McpCatalogue(
     } catch (cause) {
       throw new McpHandlerDefinitionError(target.name, (cause as Error).message, { cause });
     }
-    Reflect.defineMetadata(CATALOGUE, resolved, target);
-    markEntryProvider(target);
-    const prototype = target.prototype as object;
-    const decorated = Reflect.getMetadata(ROUTE_ARGUMENTS, target, 'call') as object | undefined;
-    if (decorated && Object.keys(decorated).length > 0) return;
-    McpToolName()(prototype, 'call', 0);
-    McpArgs()(prototype, 'call', 1);
-    McpCtx()(prototype, 'call', 2);
+    markClass(target, {
+      feature: CATALOGUE,
+      decorator: '@McpCatalogue()',
+      methods: ['list', 'call'],
+      serving: 'call',
+      params: [McpToolName(), McpArgs(), McpCtx()],
+      confirm: 'Give the tools that list() returns the option "confirm".',
+      options: resolved,
+    });
   };
-}
-
-/** Returns the options of `@McpCatalogue()` on a class; nothing without it. */
-export function catalogueOptionsOf(type: object): ResolvedCatalogueOptions | undefined {
-  return Reflect.getMetadata(CATALOGUE, type) as ResolvedCatalogueOptions | undefined;
 }
 
 /**

@@ -1,30 +1,24 @@
 import type { McpClock } from '../core/common/clock.js';
 import { resolveGroup } from '../core/common/options.js';
 import { quiet, within } from '../core/common/promises.js';
+import { TwoGenerations } from '../core/common/two-generations.js';
 import { runOutsideCalls } from '../core/calls/mcp-call.js';
 import { logger } from '../core/calls/operator-log.js';
 import { excerpt, shown } from '../core/protocol/errors.js';
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
-import type { FailureOptions, ToolResultOptions } from '../core/handlers/handlers.options.js';
-import type { MethodInvoker } from '../core/handlers/invocation/handler-invokers.js';
-import { toolEntry } from '../core/handlers/registry/entries.js';
-import type { HandlerTable, ToolEntry } from '../core/handlers/registry/handler-table.js';
+import type { MarkedClass } from '../core/handlers/discovery/endpoint-classes.js';
+import type { ToolEntry } from '../core/handlers/registry/handler-table.js';
+import type { RegisteredEntries } from '../core/handlers/registry/registered-entries.js';
 import { inspected } from '../core/handlers/results/handler-failure.js';
-import {
-  type McpCatalogueTool,
-  originOf,
-  type RequiredScopes,
-  SCOPES_TABLE,
-  textOf,
-  toolOf,
-} from './catalogue-tool.js';
+import { type McpCatalogueTool, originOf, SCOPES_TABLE, textOf, toolOf } from './catalogue-tool.js';
 import type { CatalogueProvider, ResolvedCatalogueOptions } from './catalogue.decorators.js';
-import { keyOf, type McpCaller } from '../core/calls/mcp-caller.js';
-import type { SharedSchemas } from './shared-schemas.js';
-import { TwoGenerations } from './two-generations.js';
+import type { McpCaller } from '../core/calls/mcp-caller.js';
 
 /** The tools of a caller by name, in the order of the names: pages of a list that changes neither repeat nor skip others. */
 export type CallersTools = ReadonlyMap<string, ToolEntry>;
+
+/** Runs the method `call`. */
+type Invoker = ReturnType<MarkedClass['method']>;
 
 interface KeptList {
   readonly principal: string | null;
@@ -32,14 +26,6 @@ interface KeptList {
   asked: Promise<CallersTools>;
   tools: CallersTools | undefined;
   expiresAt: number;
-}
-
-/** What all catalogues of an endpoint share. */
-export interface CatalogueParts {
-  readonly table: HandlerTable;
-  readonly failures: FailureOptions & ToolResultOptions;
-  readonly schemas: SharedSchemas;
-  readonly clock: McpClock;
 }
 
 /** The tools of a caller whose list could not be made. */
@@ -71,21 +57,30 @@ export class ToolCatalogue {
   /** The list that was not used for the longest time is first. */
   readonly #kept = new Map<string, KeptList>();
   readonly #known = new TwoGenerations<ToolEntry>(KNOWN_TOOLS);
-  readonly #invokers = new TwoGenerations<MethodInvoker>(KNOWN_SCOPES);
+  readonly #invokers = new TwoGenerations<Invoker>(KNOWN_SCOPES);
   readonly #remarks = new Set<string>();
   #failing = false;
 
+  /** Runs `call`. */
+  readonly invoker: Invoker;
+
+  /** @throws McpHandlerDefinitionError */
   constructor(
-    readonly type: { readonly name: string },
-    /** Names the provider in messages, such as `PluginTools (PluginsModule)`. */
-    readonly origin: string,
-    /** Runs `call`. */
-    readonly invoker: MethodInvoker,
-    /** Makes an invoker of `call` that requires scopes. @throws TypeError for what is no scope */
-    private readonly invokerWith: (scopes: RequiredScopes) => MethodInvoker,
-    private readonly options: ResolvedCatalogueOptions,
-    private readonly parts: CatalogueParts,
-  ) {}
+    private readonly provider: MarkedClass<ResolvedCatalogueOptions>,
+    private readonly entries: RegisteredEntries,
+    private readonly clock: McpClock,
+  ) {
+    this.invoker = provider.method();
+  }
+
+  get type(): MarkedClass['type'] {
+    return this.provider.type;
+  }
+
+  /** Names the provider in messages, such as `PluginTools (PluginsModule)`. */
+  get origin(): string {
+    return this.provider.origin;
+  }
 
   /** Counts the lists that are kept or asked for. */
   get size(): number {
@@ -100,7 +95,7 @@ export class ToolCatalogue {
   toolsOf(caller: McpCaller, request: unknown): CallersTools | Promise<CallersTools> {
     const key = keyOf(caller);
     const kept = this.#kept.get(key);
-    if (kept && (!kept.tools || kept.expiresAt > this.parts.clock.now())) {
+    if (kept && (!kept.tools || kept.expiresAt > this.clock.now())) {
       this.#kept.delete(key);
       this.#kept.set(key, kept);
       return kept.tools ?? kept.asked;
@@ -128,7 +123,7 @@ export class ToolCatalogue {
     list.asked = this.#answer(caller, request).then(
       (tools) => {
         this.#failing = false;
-        list.expiresAt = this.parts.clock.now() + this.options.ttlMs;
+        list.expiresAt = this.clock.now() + this.provider.options.ttlMs;
         return (list.tools = tools);
       },
       (error: unknown) => {
@@ -140,7 +135,7 @@ export class ToolCatalogue {
     this.#kept.delete(key);
     this.#kept.set(key, list);
     for (const oldest of this.#kept.keys()) {
-      if (this.#kept.size <= this.options.maxPrincipals) break;
+      if (this.#kept.size <= this.provider.options.maxPrincipals) break;
       this.#kept.delete(oldest);
     }
     return list.asked;
@@ -148,12 +143,12 @@ export class ToolCatalogue {
 
   /** @throws what list() throws, or that it did not answer */
   async #answer(caller: McpCaller, request: unknown): Promise<CallersTools> {
-    const { listTimeoutMs } = this.options;
+    const { listTimeoutMs } = this.provider.options;
     // The call of the first asker must not decide what others get.
     const answer = quiet(
       runOutsideCalls(async () => ((await this.invoker.instance(request)) as CatalogueProvider).list(caller)),
     );
-    if (!(await within(answer, listTimeoutMs, this.parts.clock))) {
+    if (!(await within(answer, listTimeoutMs, this.clock))) {
       throw new Error(`It did not answer within ${listTimeoutMs} ms ("listTimeoutMs").`);
     }
     const listed: unknown = await answer;
@@ -162,7 +157,7 @@ export class ToolCatalogue {
   }
 
   async #entriesOf(listed: readonly unknown[]): Promise<CallersTools> {
-    const { maxTools } = this.options;
+    const { maxTools } = this.provider.options;
     if (listed.length > maxTools) {
       this.remark(
         `list() returned ${listed.length} tools; the first ${maxTools} are served ("maxTools" of @McpCatalogue()).`,
@@ -191,29 +186,19 @@ export class ToolCatalogue {
 
   /** @throws McpHandlerDefinitionError */
   #entryOf(options: McpCatalogueTool): ToolEntry {
-    const { table, failures, schemas: compiler } = this.parts;
     const origin = originOf(options, this.origin);
-    const invoker = this.#invokerFor(options, origin);
-    const entry = toolEntry(options, {
-      origin,
-      compiler,
-      failures,
-      source: this.type.name,
-      runner: (validate) => invoker.named(options.name, validate),
-    });
-    table.assertServable(entry);
-    return entry;
+    return this.entries.toolOf(options, this.#invokerFor(options, origin), { origin, source: this.type.name });
   }
 
   /** @throws McpHandlerDefinitionError for what are no scopes */
-  #invokerFor({ scopes }: McpCatalogueTool, origin: string): MethodInvoker {
+  #invokerFor({ scopes }: McpCatalogueTool, origin: string): Invoker {
     if (scopes === undefined) return this.invoker;
     const key = JSON.stringify(scopes);
     let invoker = this.#invokers.get(key);
     if (invoker) return invoker;
     try {
       const given = Array.isArray(scopes) ? { all: scopes as readonly string[] } : scopes;
-      invoker = this.invokerWith(resolveGroup(SCOPES_TABLE, given, 'scopes'));
+      invoker = this.provider.method(resolveGroup(SCOPES_TABLE, given, 'scopes'));
     } catch (cause) {
       const reason = `its "scopes" cannot be used: ${(cause as Error).message}`;
       throw new McpHandlerDefinitionError(origin, reason, { cause });
@@ -229,4 +214,9 @@ export class ToolCatalogue {
       `list() of ${this.origin} failed, so its tools are missing. It is asked again for the next request; further failures are not logged until it answers. ${inspected(error)}`,
     );
   }
+}
+
+/** Returns a text that is the same for two callers if all of {@link McpCaller} is. */
+function keyOf({ principal, scopes, routeParams }: McpCaller): string {
+  return JSON.stringify([principal ?? null, scopes ?? null, routeParams ?? null]);
 }

@@ -45,8 +45,8 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
 };
 /** Imports of the core that are going away: features, and routes, are found by the door. See docs/decisions/one-door.md. */
 const LEFT: Readonly<Record<string, readonly string[]>> = {
-  handlers: ['catalogue', 'skills'],
-  methods: ['catalogue', 'doctor', 'skills'],
+  handlers: ['skills'],
+  methods: ['doctor', 'skills'],
 };
 const CHAMBERS: readonly string[] = ['state'];
 
@@ -97,7 +97,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
     ],
     contracts: false,
   },
-  catalogue: { rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'handlers'], contracts: false },
+  catalogue: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers'], contracts: false },
   doctor: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers'], contracts: false },
   card: { rooms: ['common', 'protocol', 'calls', 'plugins', 'http'], contracts: false },
   dev: { rooms: ['common', 'protocol', 'calls', 'plugins', 'log', 'sessions', 'state'], contracts: false },
@@ -130,7 +130,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
     rooms: ['common', 'protocol', 'plugins', 'methods', 'eras', 'http', 'doctor', 'client', 'stores', ROOT],
     contracts: true,
   },
-  auth: { rooms: ['common', 'protocol', 'calls', 'handlers', 'http', 'catalogue'], contracts: false },
+  auth: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers', 'http'], contracts: false },
 };
 
 export const isSpec = (path: string): boolean => path.endsWith('.spec.ts');

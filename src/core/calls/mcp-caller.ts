@@ -1,4 +1,4 @@
-import { authOf, type RouteParams, routeText } from './mcp-call.js';
+import { authOf, type RouteParams } from './mcp-call.js';
 
 /**
  * The caller for whom tools are listed: all that a list may depend on. A list that depends on more, such as the time or a
@@ -30,9 +30,4 @@ export function callerOf({ principal, request, routeParams }: CallerSource): Mcp
     scopes: texts && Object.freeze([...new Set(texts)].toSorted()),
     routeParams: routeParams && Object.freeze({ ...routeParams }),
   });
-}
-
-/** Returns a text that is the same for two callers if all of {@link McpCaller} is. */
-export function keyOf({ principal, scopes, routeParams }: McpCaller): string {
-  return JSON.stringify([principal ?? null, scopes ?? null, routeText(routeParams) ?? null]);
 }

@@ -1,5 +1,5 @@
 import type { Provider } from '@nestjs/common';
-import { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
+import { EndpointClasses } from './discovery/endpoint-classes.js';
 import { DeclaredHandlers } from './discovery/declared-handlers.js';
 import { HandlerInvokers, RegisteredHandlers } from './invocation/handler-invokers.js';
 import { RequestContexts } from './invocation/request-contexts.js';
@@ -14,6 +14,6 @@ export const handlerProviders: Provider[] = [
   HandlerInvokers,
   RegisteredHandlers,
   RegisteredEntries,
-  ToolCatalogues,
+  EndpointClasses,
   DeclaredHandlers,
 ];

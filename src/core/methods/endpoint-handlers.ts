@@ -12,7 +12,6 @@ import { DeclaredHandlers } from '../handlers/discovery/declared-handlers.js';
 import { type ResolvedHandlerOptions, detailsForLocalCallers } from '../handlers/handlers.options.js';
 import { assertNoTask, HandlerTable } from '../handlers/registry/handler-table.js';
 import { assertNoSkills } from '../../skills/skill-entry.js';
-import { McpSessionService } from '../sessions/mcp-session.service.js';
 import { SKILLS_EXTENSION, TASKS_EXTENSION } from '../protocol/extensions.js';
 import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointExtensions } from './extensions.js';
@@ -25,12 +24,10 @@ import { ListChangedRelay } from './lists.js';
  */
 @Injectable()
 export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
-  #relay: ListChangedRelay | undefined;
-
   constructor(
     @Inject(DeclaredHandlers) private readonly declared: DeclaredHandlers,
     @Inject(HandlerTable) private readonly table: HandlerTable,
-    @Inject(McpSessionService) private readonly sessions: McpSessionService,
+    @Inject(ListChangedRelay) private readonly relay: ListChangedRelay,
     @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
     @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
@@ -45,7 +42,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     this.declared.load();
     this.extensions.load();
     // No client is connected yet: the handlers found at start are not announced as changes.
-    this.#relay = new ListChangedRelay(this.table, this.sessions, (error) => logger.error(String(error)));
+    this.relay.start();
   }
 
   /**
@@ -62,7 +59,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
   }
 
   onModuleDestroy(): void {
-    this.#relay?.close();
+    this.relay.close();
     this.table.close();
   }
 }

@@ -25,9 +25,10 @@ import { OTHER_NODES } from '../sessions/other-nodes.js';
 import { EndpointMark } from '../handlers/discovery/app-scan.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';
 import { EndpointSources } from '../handlers/registry/endpoint-sources.js';
-import { HandlerTable } from '../handlers/registry/handler-table.js';
+import { HandlerTable, LIST_OF } from '../handlers/registry/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { EndpointExtensions } from './extensions.js';
+import { ListChangedRelay } from './lists.js';
 import type { ServedMethod } from './method.js';
 
 /** One endpoint for its plugins: the features of the package, then the plugins of the app, in the order in which they are found. */
@@ -46,6 +47,7 @@ export class EndpointHost extends McpEndpointHost {
     @Inject(Offer) readonly offer: Offer,
     @Inject(HandlerTable) readonly handlers: HandlerTable,
     @Inject(EndpointSources) private readonly sources: EndpointSources,
+    @Inject(ListChangedRelay) private readonly relay: ListChangedRelay,
     @Inject(OTHER_NODES) readonly nodes: EndpointNodes,
     @Inject(ListenTopics) readonly topics: ListenTopics,
     @Inject(STORE_FAULT) readonly storeFault: ReportStoreFault,
@@ -116,8 +118,9 @@ export class EndpointHost extends McpEndpointHost {
     return this.get<McpRegistry>(getMcpToken(McpRegistry, this.name)).entryOf(kind, registration, source);
   }
 
-  changed(kind: ListedKind): void {
-    this.handlers.relisted(kind);
+  changed(kind: ListedKind, only?: ReadonlySet<string | null>): void {
+    if (only) this.relay.changed(LIST_OF[kind], only);
+    else this.handlers.relisted(kind);
   }
 
   /** Each plugin has a function of its own: the host knows which of them has refreshed. */

@@ -1,12 +1,14 @@
+import { Inject, Injectable } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
 import { isThenable, type MaybePromise } from '../common/promises.js';
 import type { McpCall } from '../calls/mcp-call.js';
 import type { McpContext } from '../calls/mcp-context.js';
+import { logger } from '../calls/operator-log.js';
 import type { HandlerSource, SourceItem } from '../plugins/handler-source.js';
 import type { ListedKind } from '../plugins/mcp-plugin.js';
 import type { EndpointSources } from '../handlers/registry/endpoint-sources.js';
-import type { HandlerTable, ListedEntry, McpHandlerListChange } from '../handlers/registry/handler-table.js';
-import type { McpSessionService } from '../sessions/mcp-session.service.js';
+import { HandlerTable, type ListedEntry, type McpHandlerListChange } from '../handlers/registry/handler-table.js';
+import { McpSessionService } from '../sessions/mcp-session.service.js';
 import type { SpecTypeName } from '../protocol/spec.js';
 import { shown } from '../protocol/errors.js';
 import { type CachePolicy, listHints } from './cache-hints.js';
@@ -160,36 +162,49 @@ function invalidCursor(cursor: string | undefined): Error {
   return invalidParams(`The cursor ${shown(cursor)} is not valid. Request the list again without a cursor.`);
 }
 
+/** Principals, `null` for anonymous callers; `undefined`: all. */
+type Principals = ReadonlySet<string | null> | undefined;
+
 /**
- * Notifies the sessions of an endpoint that a list has changed: once per list and turn of the event loop, however many
- * entries came and went in it.
+ * Notifies clients of an endpoint that a list has changed: once per list and turn of the event loop, however many entries came and went
+ * in it.
  */
+@Injectable()
 export class ListChangedRelay {
-  readonly #changed = new Set<McpHandlerListChange['list']>();
-  readonly #subscription: Subscription;
+  readonly #changed = new Map<McpHandlerListChange['list'], Principals>();
+  #subscription: Subscription | undefined;
   #turn: NodeJS.Immediate | undefined;
 
   constructor(
-    table: HandlerTable,
-    private readonly sessions: McpSessionService,
-    private readonly report: (error: unknown) => void,
-  ) {
-    this.#subscription = table.changes$.subscribe(({ list }) => {
-      this.#changed.add(list);
-      this.#turn ??= setImmediate(() => this.#notify());
-    });
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(McpSessionService) private readonly sessions: McpSessionService,
+  ) {}
+
+  /** Announces the changes of the table from now on. */
+  start(): void {
+    this.#subscription = this.table.changes$.subscribe(({ list }) => this.changed(list));
   }
 
   close(): void {
     clearImmediate(this.#turn);
-    this.#subscription.unsubscribe();
+    this.#subscription?.unsubscribe();
+  }
+
+  /** @param only the principals whose list has changed; absent: those of all */
+  changed(list: McpHandlerListChange['list'], only?: Principals): void {
+    const before = this.#changed.has(list) ? this.#changed.get(list) : NOBODY;
+    this.#changed.set(list, only && before ? new Set([...before, ...only]) : undefined);
+    this.#turn ??= setImmediate(() => this.#notify());
   }
 
   #notify(): void {
     this.#turn = undefined;
-    for (const list of this.#changed) {
-      this.sessions.announce({ method: `notifications/${list}/list_changed` }).catch(this.report);
+    for (const [list, only] of this.#changed) {
+      const notification = { method: `notifications/${list}/list_changed` };
+      this.sessions.announce(notification, only).catch((error: unknown) => logger.error(String(error)));
     }
     this.#changed.clear();
   }
 }
+
+const NOBODY: Principals = new Set();

@@ -4,7 +4,6 @@ import { inputRequired, UrlElicitationRequiredError } from '@modelcontextprotoco
 import { of, throwError } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { systemClock } from '../common/clock.js';
 import {
   type CallingClient,
   type ClientIdentity,
@@ -14,7 +13,6 @@ import {
 } from '../calls/mcp-call.js';
 import type { McpContext } from '../calls/mcp-context.js';
 import { McpServerRequestError } from '../calls/server-request.error.js';
-import { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
 import { EndpointSources } from '../handlers/registry/endpoint-sources.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
@@ -316,12 +314,9 @@ const CACHE: CachePolicy = { list: { ttlMs: 1_000, scope: 'public' }, guarded: (
 function dispatcher(): MethodDispatcher {
   const table = new HandlerTable();
   const failures = { errorDetails: false, denials: 'result' } as const;
-  const [invokers, module] = registryParts();
-  const catalogues = new ToolCatalogues(table, failures, systemClock, invokers, () => () => {});
   const sources = new EndpointSources(table);
-  const entries = new RegisteredEntries(failures, invokers, module);
-  sources.add(catalogues);
-  registerHandlers(new McpRegistry(table, ENDPOINT, sources, catalogues, entries));
+  const entries = new RegisteredEntries(table, failures, ...registryParts());
+  registerHandlers(new McpRegistry(table, ENDPOINT, sources, entries));
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,

@@ -9,7 +9,6 @@ import { DivertedCalls } from '../calls/diverted-calls.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import type { McpCall } from '../calls/mcp-call.js';
 import type { ResolvedHandlerOptions } from '../handlers/handlers.options.js';
-import { ToolCatalogues } from '../../catalogue/tool-catalogues.js';
 import { EndpointSources } from '../handlers/registry/endpoint-sources.js';
 import { type ResolvedRequestStateOptions, secretsFor } from '../questions/request-state.options.js';
 import { RequestStates } from '../questions/request-state.js';
@@ -19,7 +18,6 @@ import type { ResolvedSessionOptions } from '../sessions/session.options.js';
 import { McpStateStore } from '../questions/state/state-store.js';
 import type { ResolvedStateOptions } from '../questions/state/state.options.js';
 import { StoredStates } from '../questions/state/stored-states.js';
-import { CatalogueRelay } from '../../catalogue/catalogue-relay.js';
 import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointDoctor } from '../../doctor/endpoint-doctor.js';
 import { EndpointHandlers } from './endpoint-handlers.js';
@@ -32,7 +30,7 @@ import { EndpointCapabilities } from './capabilities.js';
 import { EndpointExtensions } from './extensions.js';
 import { HandlerCalls } from './handler-calls.js';
 import { lifecycleMethods, sessionMethods } from './lifecycle.js';
-import { listMethods } from './lists.js';
+import { ListChangedRelay, listMethods } from './lists.js';
 import { MethodDispatcher } from './method-dispatcher.js';
 import { promptMethods } from './prompts.js';
 import { admitsResource, resourceMethods, subscriptionMethods } from './resources.js';
@@ -91,11 +89,11 @@ export const methodProviders: Provider[] = [
   HandlerCalls,
   PluginHost,
   ListenTopics,
+  ListChangedRelay,
   EndpointHost,
   { provide: McpEndpointHost, useExisting: EndpointHost },
   EndpointHandlers,
   EndpointDoctor,
-  CatalogueRelay,
   DivertedCalls,
   ToolAccess,
   {
@@ -106,9 +104,7 @@ export const methodProviders: Provider[] = [
       calls: HandlerCalls,
       cache: EndpointCachePolicy,
       declared: EndpointCapabilities,
-      catalogues: ToolCatalogues,
     ) => {
-      sources.add(catalogues);
       const admits = (uri: string, call: McpCall) => admitsResource(sources, uri, calls.context(call));
       const methods = new MethodDispatcher(serverInfo, declared, admits)
         .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
@@ -119,6 +115,6 @@ export const methodProviders: Provider[] = [
       if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(sources, calls));
       return methods;
     },
-    inject: [MCP_OPTIONS, EndpointSources, HandlerCalls, EndpointCachePolicy, EndpointCapabilities, ToolCatalogues],
+    inject: [MCP_OPTIONS, EndpointSources, HandlerCalls, EndpointCachePolicy, EndpointCapabilities],
   },
 ];

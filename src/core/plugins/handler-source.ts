@@ -45,7 +45,17 @@ export interface HandlerSource {
    * @throws (rejects) McpError UNAVAILABLE if it is not known
    */
   deciding?(key: string, call: McpCall): MaybePromise<McpHandlerTarget | readonly object[]>;
+  /** The classes of the app that it has its handlers from, for `McpRegistry.changed()`. @default none */
+  readonly classes?: readonly SourceClass[];
+  /**
+   * The app says that what one of its classes lists has changed.
+   *
+   * @param principal for whom, `null` for anonymous callers; absent: for all
+   */
+  changed?(type: object, principal?: string | null): void;
 }
+
+type SourceClass = object & { readonly name: string };
 
 /** A part of the list of a source. @internal */
 export interface SourcePage {

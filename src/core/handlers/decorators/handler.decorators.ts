@@ -45,6 +45,37 @@ export function markEntryProvider(type: object): void {
   Reflect.defineMetadata(ENTRY_PROVIDER_WATERMARK, true, type);
 }
 
+/** What the decorator of a feature says about a class whose method serves the handlers that the feature finds. */
+export interface ClassMark {
+  readonly feature: symbol;
+  /** Names the decorator in messages, such as `@McpCatalogue()`. */
+  readonly decorator: string;
+  /** The methods that the class needs. */
+  readonly methods: readonly string[];
+  /** The one of them that serves calls. */
+  readonly serving: string;
+  /** Decorates its parameters, if none of them is decorated. */
+  readonly params: readonly ParameterDecorator[];
+  /** Says how its handlers ask before they run, in place of `@Confirm()` on the method. */
+  readonly confirm: string;
+  readonly options: unknown;
+}
+
+const CLASS_MARK = 'nestjs-mcp-streamable:class-mark';
+
+/** Marks a class for a feature, which finds it by `EndpointClasses`. A class inherits the mark. */
+export function markClass(type: abstract new (...args: never[]) => object, mark: ClassMark): void {
+  Reflect.defineMetadata(CLASS_MARK, mark, type);
+  markEntryProvider(type);
+  const decorated = Reflect.getMetadata(ROUTE_ARGUMENTS, type, mark.serving) as object | undefined;
+  if (decorated && Object.keys(decorated).length > 0) return;
+  for (const [index, decorate] of mark.params.entries()) decorate(type.prototype as object, mark.serving, index);
+}
+
+export function classMarkOf(type: object): ClassMark | undefined {
+  return Reflect.getMetadata(CLASS_MARK, type) as ClassMark | undefined;
+}
+
 /**
  * Stores the declaration of a handler on its method; handlers are created when the app starts.
  *

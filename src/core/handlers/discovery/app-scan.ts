@@ -1,6 +1,8 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import type { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import {
+  type ClassMark,
+  classMarkOf,
   confirmOf,
   declarationsOf,
   endpointsOf,
@@ -9,7 +11,6 @@ import {
 } from '../decorators/handler.decorators.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { ProviderWrapper } from '../invocation/enhancers.js';
-import { catalogueOptionsOf, type ResolvedCatalogueOptions } from '../../../catalogue/catalogue.decorators.js';
 import type { MethodRoutes } from '../invocation/method-routes.js';
 
 /** Marks an endpoint of the app. The module of each endpoint provides one. */
@@ -53,8 +54,8 @@ export interface DeclaringProvider {
   readonly module: string;
   /** Holds its methods with the declarations of their decorators. */
   readonly methods: readonly { readonly methodName: string; readonly declarations: readonly HandlerDeclaration[] }[];
-  /** Present if it has `@McpCatalogue()`. */
-  readonly catalogue: ResolvedCatalogueOptions | undefined;
+  /** Present if it has the decorator of a feature. */
+  readonly mark: ClassMark | undefined;
 }
 
 type HostType = object & { readonly name: string; readonly prototype: object };
@@ -115,7 +116,7 @@ function hostOf(
   const names = scanner.getAllMethodNames(prototype);
   const made = routes.toolsOf(type, names);
   const except = toolsOf(type)?.except ?? [];
-  const catalogue = catalogueOptionsOf(type);
+  const mark = classMarkOf(type);
   const methods = names
     .map((methodName) => {
       // This includes a method that the base class has made a tool.
@@ -126,18 +127,15 @@ function hostOf(
       const isTool = declared.some(({ kind }) => kind === 'tool');
       const isMade = !isTool && made.includes(methodName);
       if (!isTool && !isMade && !isLeftOut && confirmOf(prototype, methodName)) {
-        const remedy =
-          catalogue && methodName === 'call'
-            ? 'Give the tools that list() returns the option "confirm".'
-            : 'Add @Tool(), or remove @Confirm().';
+        const remedy = mark && methodName === mark.serving ? mark.confirm : 'Add @Tool(), or remove @Confirm().';
         const reason = `it has @Confirm(), but is no tool: only tools ask before they run. ${remedy}`;
         throw new McpHandlerDefinitionError(`${type.name}.${methodName} (${module})`, reason);
       }
       return { methodName, declarations: isMade ? [...declared, ROUTE_TOOL] : declared };
     })
     .filter(({ declarations }) => declarations.length > 0);
-  if (methods.length === 0 && !catalogue) return [];
-  if (!madeLater) return [{ wrapper, type, module, methods, catalogue }];
+  if (methods.length === 0 && !mark) return [];
+  if (!madeLater) return [{ wrapper, type, module, methods, mark }];
   throw new McpHandlerDefinitionError(
     `${type.name} (${module})`,
     'a factory creates it for each request, so its handlers cannot be found at the start. Register it by its class, or by "useClass".',

@@ -1,10 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { ApplicationConfig, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import { ApplicationConfig } from '@nestjs/core';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import { logger } from '../../calls/operator-log.js';
 import { shown } from '../../protocol/errors.js';
-import { ToolCatalogues } from '../../../catalogue/tool-catalogues.js';
 import { resourceOfView } from '../decorators/app-views.js';
 import type { ToolOptions } from '../decorators/handler-options.js';
 import { confirmOf, type HandlerDeclaration, toolsOf } from '../decorators/handler.decorators.js';
@@ -27,7 +26,8 @@ import type { DeclaredListing } from '../registry/template-listing.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
-import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
+import type { DeclaringProvider } from './app-scan.js';
+import { EndpointClasses } from './endpoint-classes.js';
 import { DeclaredMethod, TEXT } from './declared-method.js';
 
 /** At most so many tools without a description are named. */
@@ -68,15 +68,11 @@ export class DeclaredHandlers {
   readonly #compiler = new SchemaCompiler();
 
   constructor(
-    @Inject(DiscoveryService) private readonly discovery: DiscoveryService,
-    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
-    @Inject(MetadataScanner) private readonly scanner: MetadataScanner,
-    @Inject(EndpointMark) private readonly endpoint: EndpointMark,
+    @Inject(EndpointClasses) private readonly classes: EndpointClasses,
     @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MCP_OPTIONS) private readonly options: ResolvedHandlerOptions,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
-    @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'add'>,
     @Inject(MethodRoutes) private readonly routes: MethodRoutes,
   ) {}
 
@@ -86,9 +82,7 @@ export class DeclaredHandlers {
    * @throws McpHandlerDefinitionError, McpDuplicateHandlerError
    */
   load(): void {
-    const hosts = hostsOf(this.endpoint, scanApp(this.discovery, this.modules, this.scanner, this.routes));
-    for (const host of hosts) if (host.catalogue) this.catalogues.add(host, host.catalogue);
-    const declared = hosts.flatMap((host) => this.#declarationsIn(host));
+    const declared = this.classes.all.flatMap((host) => this.#declarationsIn(host));
     // Completions come first: an entry is made with the completions of its arguments, wherever they are declared.
     const completions = declared.filter(isCompletion).map((completion) => this.#completionOf(completion));
     const listings = declared.filter(isListing).map((listing) => this.#listingOf(listing));

@@ -20,6 +20,7 @@ import { NO_ROUTES } from '../../../../test/support/registry-parts.js';
 import { HandlerTable } from '../registry/handler-table.js';
 import { type AppScan, EndpointMark, FeatureMark, hostsOf, scanApp } from './app-scan.js';
 import { DeclaredHandlers } from './declared-handlers.js';
+import { EndpointClasses } from './endpoint-classes.js';
 
 let made = 0;
 afterEach(() => {
@@ -126,8 +127,8 @@ async function start(module: ModuleMetadata): Promise<App> {
       const config = testing['applicationConfig'] as ApplicationConfig;
       const invokers = new HandlerInvokers(config, app[1], new RequestContexts(get(ModuleRef)), NO_ROUTES);
       const options = resolveOptions(HANDLER_TABLE, { pageSize: 10 });
-      const rest = [options, config, { add: () => {} }, NO_ROUTES] as const;
-      new DeclaredHandlers(app[0], app[1], app[2], endpoint, invokers, table, ...rest).load();
+      const classes = new EndpointClasses(...app, endpoint, invokers, table, options, () => () => {});
+      new DeclaredHandlers(classes, invokers, table, options, config, NO_ROUTES).load();
       return table;
     },
   };

@@ -255,24 +255,16 @@ function isStatic(enhancer: object, { method }: EnhancerKind): boolean {
   return typeof Reflect.get(enhancer, method) === 'function';
 }
 
-/**
- * Checks that a provider, without its enhancers, is the same for all requests: what it lists is kept for other requests.
- *
- * @throws McpHandlerDefinitionError
- */
-export function assertListable(wrapper: ProviderWrapper, origin: string): void {
+/** Says why a provider, without its enhancers, is not the same for all requests; `undefined`: it is. */
+export function whyNotShared(wrapper: ProviderWrapper): string | undefined {
   const injected = [
     ...(wrapper.getCtorMetadata() ?? []),
     ...(wrapper.getPropertiesMetadata() ?? []).map(({ wrapper: property }) => property),
   ];
   const scoped = injected.find((each) => each && !each.isDependencyTreeStatic());
+  if (scoped) return `injects ${String(scoped.name)}, which is made for each request`;
   const own = wrapper.scope === Scope.REQUEST || wrapper.scope === Scope.TRANSIENT;
-  if (!own && !scoped) return;
-  const why = scoped ? `injects ${String(scoped.name)}, which is made for each request` : 'is not a singleton';
-  throw new McpHandlerDefinitionError(
-    origin,
-    `it has @McpCatalogue() and ${why}, while its lists are kept beyond a request. Inject singletons only; "call" finds the request in its McpContext.`,
-  );
+  return own ? 'is not a singleton' : undefined;
 }
 
 /**

@@ -187,7 +187,7 @@ export interface PlacedEntry<Kind extends HandlerKind> {
 const PLACE = /^\d{1,15}$/;
 
 /** Names the list that shows entries of a kind; templates are resources. */
-const LIST_OF: Readonly<Record<ListedKind, McpHandlerListChange['list']>> = {
+export const LIST_OF: Readonly<Record<ListedKind, McpHandlerListChange['list']>> = {
   tool: 'tools',
   resource: 'resources',
   template: 'resources',

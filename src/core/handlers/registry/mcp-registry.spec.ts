@@ -9,10 +9,10 @@ import { McpRegistry } from './mcp-registry.js';
 import { RegisteredEntries } from './registered-entries.js';
 
 const FAILURES = { errorDetails: false, denials: 'result' } as const;
-const SOURCES = { mayHave: () => false };
+const SOURCES = { mayHave: () => false, added: [] };
 const ENDPOINT = { find: () => undefined, offer: { assertHandlers: () => {} } as never, path: 'mcp' };
 
-const entries = (): RegisteredEntries => new RegisteredEntries(FAILURES, ...registryParts());
+const entries = (table: HandlerTable): RegisteredEntries => new RegisteredEntries(table, FAILURES, ...registryParts());
 
 function madeRegistry(): {
   table: HandlerTable;
@@ -20,7 +20,7 @@ function madeRegistry(): {
   changes: McpHandlerListChange['list'][];
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(table, ENDPOINT, SOURCES, { changed: () => {} }, entries());
+  const registry = new McpRegistry(table, ENDPOINT, SOURCES, entries(table));
   const changes: McpHandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   return { table, registry, changes };
@@ -127,13 +127,8 @@ describe('the registry', () => {
     const assertHandlers = (origin: string): never => {
       throw new McpHandlerDefinitionError(origin, 'its endpoint has the option "server"');
     };
-    const registry = new McpRegistry(
-      new HandlerTable({ assertHandlers }),
-      ENDPOINT,
-      SOURCES,
-      { changed: () => {} },
-      entries(),
-    );
+    const table = new HandlerTable({ assertHandlers });
+    const registry = new McpRegistry(table, ENDPOINT, SOURCES, entries(table));
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(
       'its endpoint has the option "server"',
     );

@@ -3,9 +3,8 @@ import { Inject, Injectable, type Type } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { logger } from '../../calls/operator-log.js';
 import { shown } from '../../protocol/errors.js';
-import { ToolCatalogues } from '../../../catalogue/tool-catalogues.js';
 import type { ResourceTemplateArgs } from '../decorators/handler-options.js';
-import { McpHandlerDefinitionError } from '../handlers.errors.js';
+import { McpHandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { ArgumentsOf, TypedSchema } from '../schema/schema-types.js';
 import { EndpointSources } from './endpoint-sources.js';
 import { type McpHandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
@@ -92,8 +91,7 @@ export class McpRegistry {
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(McpEndpointHost) private readonly endpoint: Pick<McpEndpointHost, 'find' | 'offer' | 'path'>,
-    @Inject(EndpointSources) private readonly sources: Pick<EndpointSources, 'mayHave'>,
-    @Inject(ToolCatalogues) private readonly catalogues: Pick<ToolCatalogues, 'changed'>,
+    @Inject(EndpointSources) private readonly sources: Pick<EndpointSources, 'mayHave' | 'added'>,
     @Inject(RegisteredEntries) private readonly entries: RegisteredEntries,
   ) {}
 
@@ -229,7 +227,12 @@ export class McpRegistry {
    * @throws McpHandlerDefinitionError for a class that is no catalogue of this endpoint
    */
   changed(catalogue: Type<unknown>, principal?: string | null): void {
-    this.catalogues.changed(catalogue, principal);
+    const { added } = this.sources;
+    const source = added.find(({ classes = [] }) => classes.includes(catalogue));
+    if (source) return source.changed?.(catalogue, principal);
+    const known = namesText(added.flatMap(({ classes = [] }) => classes.map(({ name }) => name)));
+    const reason = `changed() takes a class with @McpCatalogue() that a module of this endpoint provides; this class is not one. ${known}`;
+    throw new McpHandlerDefinitionError(shown(catalogue.name), reason);
   }
 
   /**

@@ -19,12 +19,13 @@ import type {
 } from '../decorators/handler-options.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { FailureOptions, McpHandlerOptions, ToolResultOptions } from '../handlers.options.js';
-import { HandlerInvokers } from '../invocation/handler-invokers.js';
+import { HandlerInvokers, type MethodInvoker } from '../invocation/handler-invokers.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
+import { SharedSchemas } from '../schema/shared-schemas.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
-import type { ListedEntry } from './handler-table.js';
+import { HandlerTable, type ListedEntry, type ToolEntry } from './handler-table.js';
 
 /**
  * A handler that is registered at run time is a function instead of a method. It may return what a method may: a value, a
@@ -107,7 +108,10 @@ type RegistryOptions = FailureOptions & ToolResultOptions & Pick<McpHandlerOptio
 /** Makes entries of handlers that are data and functions. */
 @Injectable()
 export class RegisteredEntries {
+  readonly #schemas = new SharedSchemas();
+
   constructor(
+    @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MCP_OPTIONS) private readonly failures: RegistryOptions,
     @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
     @Inject(ModuleRef) private readonly module: ModuleRef,
@@ -161,6 +165,23 @@ export class RegisteredEntries {
         };
       }),
     });
+  }
+
+  /**
+   * Makes a tool of a source that is data, a JSON Schema included, and is served by a method.
+   *
+   * @param about `origin` names it in messages, `source` where it is from
+   * @throws McpHandlerDefinitionError when the endpoint cannot serve it, and what plugins throw
+   */
+  toolOf(options: ToolOptions, invoker: MethodInvoker, about: { origin: string; source: string }): ToolEntry {
+    const entry = toolEntry(options, {
+      ...about,
+      compiler: this.#schemas,
+      failures: this.failures,
+      runner: (validate) => invoker.named(options.name!, validate),
+    });
+    this.table.assertServable(entry);
+    return entry;
   }
 
   /** Makes the runner of a function. @throws McpHandlerDefinitionError */

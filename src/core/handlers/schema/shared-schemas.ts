@@ -1,20 +1,14 @@
-import { withObjectType } from '../core/protocol/structured-content.js';
-import type {
-  CompiledSchema,
-  JsonSchema,
-  McpResultSchema,
-  SchemaUse,
-  Validate,
-} from '../core/handlers/schema/handler-schema.js';
-import { listedSchema } from '../core/handlers/schema/listed-schema.js';
-import { frozenJson, limited, SchemaCompiler } from '../core/handlers/schema/schema-compiler.js';
-import { TwoGenerations } from './two-generations.js';
+import { TwoGenerations } from '../../common/two-generations.js';
+import { withObjectType } from '../../protocol/structured-content.js';
+import type { CompiledSchema, JsonSchema, McpResultSchema, SchemaUse, Validate } from './handler-schema.js';
+import { listedSchema } from './listed-schema.js';
+import { frozenJson, limited, SchemaCompiler } from './schema-compiler.js';
 
 /** A generation has so many compiled schemas; a compiled schema takes some 10 kB. */
 const GENERATION = 500;
 
 /**
- * Compiles the JSON Schemas of catalogues, each text once. Of schemas that were not used for long only the text is kept: the next
+ * Compiles the JSON Schemas of sources, each text once. Of schemas that were not used for long only the text is kept: the next
  * call compiles it again. Ajv keeps what it has compiled, so a compiler is used for a generation.
  */
 export class SharedSchemas extends SchemaCompiler {
