@@ -9,6 +9,7 @@ import { McpServerRequestError } from '../calls/server-request.error.js';
 import { inspected } from '../handlers/results/handler-failure.js';
 import { type Capabilities, capabilityNames, missingCapabilities } from '../protocol/client-capabilities.js';
 import { ERAS } from '../protocol/era.js';
+import { ProgressReports } from '../protocol/notification-json.js';
 import { assertNotificationOfEra } from '../protocol/notifications.js';
 import { sdk } from '../protocol/spec.js';
 import { lacking, Question, QuestionError, type RequestedSchemas, suspended } from './question.js';
@@ -77,8 +78,7 @@ export class HandlerRun implements McpClientPort {
   /** The state that the handler last gave to `inputRequired()`. */
   #own: string | undefined;
   #asked: Map<string, Asked> | undefined;
-  /** The progress that was sent last: it grows with each report. */
-  #progress = -Infinity;
+  #progress: ProgressReports | undefined;
   /** The state that the client sent, until it is used up. */
   #sent: string | undefined;
 
@@ -143,11 +143,14 @@ export class HandlerRun implements McpClientPort {
   progress(report: McpProgress): Promise<void> {
     if (this.call.progress(report)) return DONE;
     const progressToken = this.call.message.params?._meta?.progressToken;
-    const { progress, total, message } = report;
-    if (progressToken === undefined || !Number.isFinite(progress) || progress <= this.#progress) return DONE;
-    this.#progress = progress;
-    const sent = { progressToken, progress, ...(Number.isFinite(total) && { total }), message };
-    return this.notify({ method: 'notifications/progress', params: sent });
+    if (progressToken === undefined) return DONE;
+    try {
+      const notification = (this.#progress ??= new ProgressReports(progressToken)).next(report);
+      // Both eras know it.
+      return notification ? this.call.notify(notification) : DONE;
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   log(level: LoggingLevel, data: unknown, logger?: string): Promise<void> {

@@ -13,6 +13,7 @@ import { McpStream } from '../log/mcp-stream.js';
 import { STANDALONE_STREAM } from '../protocol/events.js';
 import { reachesLevel } from '../protocol/log-levels.js';
 import { changeOf } from '../protocol/notifications.js';
+import { jsonOf } from '../protocol/notification-json.js';
 import { offersTools, usesTools } from '../protocol/client-capabilities.js';
 import { McpError } from '../protocol/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../protocol/spec.js';
@@ -293,7 +294,7 @@ export class McpSessionService {
     if (live) return how(() => live.session.notify(notification));
     // Not live here: the client reads from the log, so an append is enough.
     const stream = new McpStream(STANDALONE_STREAM, id, this.runtime);
-    const written = stream.write({ data: JSON.stringify({ jsonrpc: '2.0', ...notification }) });
+    const written = stream.write({ data: jsonOf(notification) });
     return written.then(
       // The session may have become live and read in the meantime.
       () => this.sessions.peek(id)?.session.streams.look(STANDALONE_STREAM),

@@ -4,6 +4,7 @@ import { McpServerRequestError } from '../../calls/server-request.error.js';
 import { SessionRuntime } from '../../sessions/session-runtime.js';
 import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../protocol/era.js';
 import { reachesLevel } from '../../protocol/log-levels.js';
+import { jsonOf } from '../../protocol/notification-json.js';
 import { MODERN_REVISIONS } from '../../protocol/revisions.js';
 
 /** Stands for a name that a modern client omits. */
@@ -58,7 +59,7 @@ export function sendOrDrop(
   runtime: Pick<SessionRuntime, 'event'>,
 ): Promise<void> {
   if (exchange && exchange.carries !== 'nothing') {
-    return exchange.send(JSON.stringify({ jsonrpc: '2.0', ...notification }));
+    return exchange.send(jsonOf(notification));
   }
   const { method } = notification;
   runtime.event({ type: 'late-message', sessionId: '', method, requestId: undefined, disposition: 'dropped' });

@@ -325,7 +325,7 @@ export class McpSession implements CallingClient {
       const requestId = related.is === 'open' ? related.call.requestId : undefined;
       return this.#outgoing.late(notification.method, requestId, 'dropped');
     }
-    return this.#outgoing.notify({ jsonrpc: '2.0', ...notification }, related);
+    return this.#outgoing.notify(notification, related);
   }
 
   /**

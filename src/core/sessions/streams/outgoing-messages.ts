@@ -3,6 +3,7 @@ import type { McpCall, McpSessionInfo, OutboundMessage, OutboundOptions } from '
 import { McpEventStoreError } from '../../log/event-store.errors.js';
 import { capabilityNames, missingCapabilities, requiredCapabilities } from '../../protocol/client-capabilities.js';
 import { STANDALONE_STREAM } from '../../protocol/events.js';
+import { jsonOf } from '../../protocol/notification-json.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../protocol/json-rpc.js';
 import type { Related } from './related-calls.js';
 import { cancelledError, OutboundRequests } from './outbound-requests.js';
@@ -40,7 +41,7 @@ export class OutgoingMessages {
     return this.#requests?.size ?? 0;
   }
 
-  notify(message: JsonRpcNotification, related: Related): Promise<void> {
+  notify(message: OutboundMessage, related: Related): Promise<void> {
     switch (related.is) {
       case 'nothing':
         return this.#standalone(message);
@@ -63,7 +64,7 @@ export class OutgoingMessages {
     if (signal?.aborted) throw cancelledError(signal.reason);
     const requests = (this.#requests ??= this.#makeRequests());
     const { message, answer } = requests.issue(question, options, call);
-    const sent = call?.exchange ? call.exchange.send(JSON.stringify(message)) : this.#standalone(message);
+    const sent = call?.exchange ? call.exchange.send(jsonOf(message)) : this.#standalone(message);
     sent.catch((error: unknown) => requests.withdraw(message.id, error));
     this.runtime.asked(message, this.session.info, answer);
     return answer;
@@ -109,12 +110,12 @@ export class OutgoingMessages {
     return Promise.resolve();
   }
 
-  #accompany(message: JsonRpcNotification, { exchange, requestId }: McpCall): Promise<void> {
+  #accompany(message: OutboundMessage, { exchange, requestId }: McpCall): Promise<void> {
     // A notification of the client, or a replay when a session is rebuilt: no POST waits for it.
     if (!exchange) return this.#standalone(message);
     switch (exchange.carries) {
       case 'messages':
-        return exchange.send(JSON.stringify(message));
+        return exchange.send(jsonOf(message));
       case 'answers':
         return this.#standalone(message);
       case 'nothing':
@@ -122,14 +123,14 @@ export class OutgoingMessages {
     }
   }
 
-  #notifyLate(message: JsonRpcNotification, requestId: RequestId | undefined): Promise<void> {
+  #notifyLate(message: OutboundMessage, requestId: RequestId | undefined): Promise<void> {
     if (!outlivesItsRequest(message.method)) return this.late(message.method, requestId, 'dropped');
     void this.late(message.method, requestId, 'standalone');
     return this.#standalone(message);
   }
 
-  #standalone(message: JsonRpcNotification | JsonRpcRequest): Promise<void> {
-    return this.streams.standalone.write({ data: JSON.stringify(message) });
+  #standalone(message: OutboundMessage | JsonRpcRequest): Promise<void> {
+    return this.streams.standalone.write({ data: jsonOf(message) });
   }
 
   #assertUnderstood({ method, params }: OutboundMessage): void {
