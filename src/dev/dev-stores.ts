@@ -55,6 +55,8 @@ const CHANGES = {
   eventStore: {
     open: true,
     append: true,
+    // Does nothing, because `append` is replaced.
+    appendNow: false,
     read: true,
     claim: true,
     release: true,

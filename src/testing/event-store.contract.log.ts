@@ -97,6 +97,37 @@ export const appendTests: Tests = {
     assert.equal((await look(store, writer.stream)).last, far + 1);
   },
 
+  'appendNow appends as append does, or does nothing': async (harness) => {
+    const { store } = harness;
+    if (!store.appendNow) return;
+    await store.open('session to drop');
+    const writer = new TestWriter(store);
+    const nothing = async (why: string, newest?: number): Promise<void> => {
+      const before = await look(store, writer.stream).catch(() => undefined);
+      assert.equal(writer.now(event('late'), newest), 0, why);
+      assert.deepEqual(await look(store, writer.stream).catch(() => undefined), before, why);
+    };
+    writer.seq++;
+    await nothing('at the first append of a writer');
+    await writer.again(events(2));
+    await nothing('of an append that was carried out');
+    writer.seq++;
+    await nothing('of a log that has lost events', 3);
+    assert.equal(writer.now(event(3), 2), 3);
+    await nothing('of an append that was carried out by itself');
+    assert.equal(await writer.again([event(3)]), 3);
+    assert.deepEqual(await readAll(harness, writer.stream), stored(events(3)));
+    await writer.append([], { end: true });
+    writer.seq++;
+    await nothing('of a stream that has ended');
+    const dropped = new TestWriter(store, STANDALONE_STREAM, 'session to drop');
+    await dropped.append(events(1));
+    await store.drop('session to drop');
+    dropped.seq++;
+    assert.equal(dropped.now(event(2)), 0, 'of a session that was dropped');
+    await refuses(() => dropped.again([event(2)]), McpSessionGoneError);
+  },
+
   'an append without events makes the stream exist, and tells the index of the next event': async ({ store }) => {
     const writer = new TestWriter(store);
     await refuses(() => look(store, writer.stream), McpStreamNotFoundError);

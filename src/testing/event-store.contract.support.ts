@@ -70,10 +70,18 @@ export class TestWriter {
     private readonly session: string = SESSION,
   ) {}
 
-  /** Appends events. @returns the index of the first event */
+  /** Appends events, as a stream does: one alone by `appendNow`, if the store takes it. @returns the index of the first event */
   async append(events: readonly string[], options: Partial<McpAppendOptions> = {}): Promise<number> {
     this.seq++;
-    return this.again(events, options);
+    const { newest, ...more } = options;
+    const [event] = events;
+    const isAlone = event !== undefined && events.length === 1 && Object.keys(more).length === 0;
+    return (isAlone && this.now(event, newest)) || this.again(events, options);
+  }
+
+  /** @returns the index of the event; 0: nothing was done, or the store cannot do it */
+  now(event: string, newest = 0): number {
+    return this.store.appendNow?.(this.session, this.stream, event, this.id, this.seq, newest) ?? 0;
   }
 
   /** Repeats the last append, as after an unknown outcome. */

@@ -124,6 +124,7 @@ const readerTests = ofShared({
     assert.equal(await append(1), undefined);
     for (const [position, reader] of [a, b].entries()) {
       await store.claim(SESSION, STANDALONE_STREAM, reader);
+      assert.equal(store.appendNow?.(SESSION, STANDALONE_STREAM, event('now'), 'w', position + 2, 0) ?? 0, 0);
       const got = await append(position + 2);
       if (got) assert.deepEqual(got, reader);
     }

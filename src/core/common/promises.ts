@@ -35,9 +35,11 @@ export function once(task: () => void): () => void {
 
 export const DONE: Promise<void> = Promise.resolve();
 
+const ignore = (): void => {};
+
 /** Marks the rejection as handled; awaiting the promise still throws. */
 export function quiet<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(() => {});
+  if (promise !== (DONE as Promise<unknown>)) promise.catch(ignore);
   return promise;
 }
 

@@ -60,6 +60,16 @@ export interface McpEventStore {
   ): MaybePromise<McpAppendResult>;
 
   /**
+   * Appends one event as `append` does, and without the objects of its parameters and its result: most messages are appended alone,
+   * to a log in memory. Optional.
+   *
+   * @param newest as in `McpAppendOptions`; 0: it is not given
+   * @returns the index of the event; 0: nothing was done, and the writer calls `append`. So it does at its first append to a
+   *   stream, when the newest reader has to be named, and when the append would be refused or has lost events
+   */
+  appendNow?(session: string, stream: string, event: string, writer: string, seq: number, newest: number): number;
+
+  /**
    * Returns the events after the cursor, in order and without gaps. When the one right after it was evicted, the oldest
    * that is kept comes first.
    *

@@ -13,12 +13,17 @@ import { JumpingClock } from '../../../test/support/tracked-clock.js';
 const limits = { maxEvents: 100, maxBytes: 20_000, finishedStreamMs: 60_000 };
 const NOTHING = { sessions: 0, streams: 0, events: 0, bytes: 0 };
 
-for (const scope of ['node', 'shared'] as const) {
+for (const [name, scope, appendsNow] of [
+  ['InMemoryEventStore of scope node', 'node', true],
+  ['InMemoryEventStore of scope shared', 'shared', true],
+  ['InMemoryEventStore without appendNow', 'node', false],
+] as const) {
   eventStoreContract(
-    `InMemoryEventStore of scope ${scope}`,
+    name,
     async () => {
       const clock = new ManualClock();
       const store = new InMemoryEventStore(limits, clock, scope);
+      if (!appendsNow) Object.assign(store, { appendNow: undefined });
       const count = () => store.stats();
       return { store, limits, count, advance: (ms) => clock.advance(ms), dispose: async () => {} };
     },
@@ -95,6 +100,26 @@ describe('an append', () => {
     expect(isThenable(result)).toBe(false);
     expect(result).toEqual({ first: 1 });
     expect(() => append('unknown', '0', ['1'])).toThrow(McpSessionGoneError);
+  });
+
+  it('appendNow does nothing if the app has replaced append, which must see each event', async () => {
+    const { store, append } = setup();
+    await store.open('s');
+    append('s', '0', ['1']);
+    const writer = JSON.stringify(['s', '0']);
+    expect(store.appendNow('s', '0', '2', writer, 2, 0)).toBe(2);
+    const original = store.append.bind(store);
+    store.append = (...args) => original(...args);
+    expect(store.appendNow('s', '0', '3', writer, 3, 0)).toBe(0);
+    class Observed extends InMemoryEventStore {
+      override append(...args: Parameters<InMemoryEventStore['append']>) {
+        return super.append(...args);
+      }
+    }
+    const observed = new Observed();
+    await observed.open('s');
+    void observed.append('s', '0', ['1'], { writer, seq: 1 });
+    expect(observed.appendNow('s', '0', '2', writer, 2, 0)).toBe(0);
   });
 
   it('an append costs the same, however much is kept', async () => {

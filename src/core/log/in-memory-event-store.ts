@@ -94,9 +94,23 @@ export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
     for (const data of events) this.#push(log, target, data);
     target.note(options, first, mark);
     if (options.end) this.#end(log, target);
-    if (log.bytes > this.#limits.maxBytes) this.#shrink(log, this.#limits.maxBytes);
-    if (this.#total > this.#alarm) this.#relieveAll();
+    this.#keepBounds(log);
     return lost ? { ...resultOf(target, first), lost } : resultOf(target, first);
+  }
+
+  appendNow(session: string, stream: string, event: string, writer: string, seq: number, newest: number): number {
+    // An app may have replaced `append`, to observe or to change what is logged.
+    if (this.append !== InMemoryEventStore.prototype.append) return 0;
+    const log = this.#sessions.get(session);
+    const target = log?.streams.get(stream);
+    if (!target || log!.dropped || target.ended || target.reader || stream === MCP_INBOX_STREAM) return 0;
+    const mark = target.mark(writer);
+    if (!mark || seq <= mark.seq || newest > target.last) return 0;
+    this.#push(log!, target, event);
+    mark.seq = seq;
+    mark.first = target.last;
+    this.#keepBounds(log!);
+    return target.last;
   }
 
   read(session: string, stream: string, after: number, limit: number, delivered = 0): MaybePromise<McpReadResult> {
@@ -228,9 +242,9 @@ export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
     const now = this.clock.now();
     stream.end(now + this.#limits.finishedStreamMs);
     if (stream.id === STANDALONE_STREAM) return;
-    const finished = log.keepFinished(stream);
+    log.keepFinished(stream);
     // Finished streams without bytes could still be many.
-    if (finished.size > this.#limits.maxEvents) this.#forgetFirstFinished(log);
+    if (log.finished > this.#limits.maxEvents) this.#forgetFirstFinished(log);
     if (now - this.#sweptAt > this.#limits.finishedStreamMs / 4) this.#sweep(now);
   }
 
@@ -247,6 +261,11 @@ export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
       throw new McpEventLogFullError(inbox.id, 'eventLog.maxEvents');
     if (events.reduce((sum, data) => sum + bytesOf(data), inbox.bytes) > this.#limits.maxBytes)
       throw new McpEventLogFullError(inbox.id, 'eventLog.maxBytes');
+  }
+
+  #keepBounds(log: SessionLog): void {
+    if (log.bytes > this.#limits.maxBytes) this.#shrink(log, this.#limits.maxBytes);
+    if (this.#total > this.#alarm) this.#relieveAll();
   }
 
   /** Evicts a little more than necessary, because each run scans all sessions. */
@@ -274,34 +293,20 @@ export class InMemoryEventStore implements Omit<McpSharedEventStore, 'scope'> {
   }
 
   #evictOldest(log: SessionLog, stream: StreamLog): void {
-    const bytes = stream.evictOldest();
-    if (stream.size <= 1) log.spare?.delete(stream);
-    log.bytes -= bytes;
-    this.#total -= bytes;
+    this.#account(log, -stream.evictOldest());
   }
 
   /** @returns whether there was one */
   #forgetFirstFinished(log: SessionLog): boolean {
-    const [first] = log.finished ?? [];
-    if (first) this.#forgetStream(log, first);
+    const first = log.forgetFirstFinished();
+    if (first) this.#account(log, -first.bytes);
     return first !== undefined;
   }
 
-  #forgetStream(log: SessionLog, stream: StreamLog): void {
-    log.finished!.delete(stream);
-    log.spare?.delete(stream);
-    log.streams.delete(stream.id);
-    log.bytes -= stream.bytes;
-    this.#total -= stream.bytes;
-  }
-
   #forgetFinished(log: SessionLog): void {
-    if (!log.finished?.size) return;
+    if (!log.firstFinished) return;
     const now = this.clock.now();
-    for (const stream of log.finished) {
-      if (stream.forgetAt > now) return;
-      this.#forgetStream(log, stream);
-    }
+    while (log.firstFinished && log.firstFinished.forgetAt <= now) this.#forgetFirstFinished(log);
   }
 
   #forgetDropped(): void {
@@ -331,10 +336,12 @@ class SessionLog {
   readonly streams = new Map<string, StreamLog>();
   bytes = 0;
   dropped = false;
-  /** The streams that have ended, except stream `0`, in the order of ending. */
-  finished: Set<StreamLog> | undefined;
-  /** The finished streams that have more than their newest event. */
-  spare: Set<StreamLog> | undefined;
+  /** Counts the streams that have ended, except stream `0`: a chain from the first that ended to the last. */
+  finished = 0;
+  firstFinished: StreamLog | undefined;
+  #lastFinished: StreamLog | undefined;
+  /** The finished streams before it have only their newest event left. */
+  #spare: StreamLog | undefined;
   /**
    * Remembers the newest entry of the inbox at a time, so that a minute later all entries up to it are known to be old.
    */
@@ -348,9 +355,24 @@ class SessionLog {
     return stream;
   }
 
-  keepFinished(stream: StreamLog): Set<StreamLog> {
-    if (stream.size > 1) (this.spare ??= new Set()).add(stream);
-    return (this.finished ??= new Set()).add(stream);
+  keepFinished(stream: StreamLog): void {
+    this.finished++;
+    if (this.#lastFinished) this.#lastFinished.endedNext = stream;
+    else this.firstFinished = stream;
+    this.#lastFinished = stream;
+    this.#spare ??= stream;
+  }
+
+  /** @returns the stream, if there was one */
+  forgetFirstFinished(): StreamLog | undefined {
+    const first = this.firstFinished;
+    if (!first) return undefined;
+    this.finished--;
+    this.firstFinished = first.endedNext;
+    if (this.#lastFinished === first) this.#lastFinished = undefined;
+    if (this.#spare === first) this.#spare = first.endedNext;
+    this.streams.delete(first.id);
+    return first;
   }
 
   /**
@@ -358,7 +380,8 @@ class SessionLog {
    * its newest.
    */
   largest(): StreamLog | undefined {
-    for (const stream of this.spare ?? []) return stream;
+    while (this.#spare && this.#spare.size <= 1) this.#spare = this.#spare.endedNext;
+    if (this.#spare) return this.#spare;
     let largest: StreamLog | undefined;
     for (const stream of this.streams.values()) {
       if (stream.size > 1 && stream.id !== MCP_INBOX_STREAM && stream.bytes > (largest?.bytes ?? -1)) largest = stream;

@@ -219,7 +219,7 @@ export class McpStream implements SharedStream {
       committed: (signal, reader) => {
         this.#hasBegun();
         if (this.#appended(reader)) this.#signal$?.next(signal);
-        if (signal.ended) this.#settleDown();
+        if ('ended' in signal && signal.ended) this.#settleDown();
       },
       lost: () => this.observer?.lost?.(this),
       rested: () => this.#settleDown(),

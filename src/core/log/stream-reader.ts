@@ -70,20 +70,27 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
   }
 
   next(signal: StreamSignal): void {
-    const next = !this.#busy && !this.#behind && this.#ready && signal.first === this.#cursor + 1;
+    const isLone = 'data' in signal;
+    const first = isLone ? signal.index : signal.first;
+    const next = !this.#busy && !this.#behind && this.#ready && first === this.#cursor + 1;
     if (!next) {
       this.#behind = true;
       return this.wake();
     }
     this.#busy = true;
-    for (let i = 0; i < signal.events.length && !this.#behind; i++) {
-      if (this.#ready) this.#emit(this.#cursor + 1, signal.events[i]!);
-      else this.#behind = true;
-    }
+    if (isLone) this.#emit(signal);
+    else this.#emitAll(signal.events);
     this.#busy = false;
     if (this.#behind) return this.wake();
-    if (signal.ended) this.complete();
+    if (!isLone && signal.ended) this.complete();
     this.#rest();
+  }
+
+  #emitAll(events: readonly string[]): void {
+    for (let i = 0; i < events.length && !this.#behind; i++) {
+      if (this.#ready) this.#emit({ index: this.#cursor + 1, data: events[i]! });
+      else this.#behind = true;
+    }
   }
 
   /** Continues where it stopped, if possible. */
@@ -139,7 +146,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
   end(upTo: number): void {
     if (this.#done) return;
     const moves = this.log.id === STANDALONE_STREAM && this.#cursor >= this.#own;
-    this.#emit(moves ? Math.max(this.#cursor, upTo) : this.#cursor, NO_DATA);
+    this.#emit({ index: moves ? Math.max(this.#cursor, upTo) : this.#cursor, data: NO_DATA });
     this.complete();
   }
 
@@ -235,14 +242,15 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
       this.log.evicted(after, oldest);
     }
     this.#begun = true;
-    for (const { index, data } of events) {
+    for (const event of events) {
+      const { index } = event;
       if (!this.#ready) {
         this.#behind = true;
         return;
       }
       // The log has lost events (G12); those before the oldest were reported above.
       if (index > this.#cursor + 1 && index > oldest) this.log.evicted(this.#cursor, index);
-      this.#emit(index, data);
+      this.#emit(event);
     }
     if (more && !lost) this.#behind = true;
     // Also if a signal came meanwhile: nothing follows the end, and after a failover the log may not know it any more (G12).
@@ -255,9 +263,9 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.log.caughtUp(this.#cursor);
   }
 
-  #emit(index: number, data: string): void {
-    this.#cursor = index;
-    this.sink.next({ index, data });
+  #emit(event: McpStoredEvent): void {
+    this.#cursor = event.index;
+    this.sink.next(event);
   }
 }
 

@@ -15,6 +15,8 @@ export class StreamLog {
   ended = false;
   /** The time at which a stream that has ended is forgotten, in milliseconds since the epoch. */
   forgetAt = Infinity;
+  /** The stream of the session that ended after it. */
+  endedNext: StreamLog | undefined;
   bytes = 0;
   reader: McpReaderRef | undefined;
   node: string | undefined;

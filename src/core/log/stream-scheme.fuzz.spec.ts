@@ -11,7 +11,7 @@ import {
 } from '../../../test/support/faulty-event-store.js';
 import { share, seededRandom } from '../../../test/support/share.js';
 import { EventsEvictedError, McpEventStoreError } from './event-store.errors.js';
-import type { McpAppendResult, McpEventStore, McpStoredEvent } from './event-store.js';
+import type { McpAppendResult, McpEventStore, McpSharedEventStore, McpStoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream } from './mcp-stream.js';
 import { NO_DATA, StreamReader } from './stream-reader.js';
@@ -88,6 +88,8 @@ class World {
   dropped = false;
   /** A passing fault may be final: the log was away for long, or nobody waits for it any more. */
   faulty = false;
+  /** Events that the log took by `appendNow`. */
+  atOnce = 0;
   /** What was found wrong on the way. */
   contradiction: string | undefined;
   readonly #random: () => number;
@@ -117,10 +119,10 @@ class World {
     // The log's own time stands still: what it forgets later is another matter.
     const scope = names.length > 1 ? 'shared' : 'node';
     this.log = new InMemoryEventStore({ maxEvents: evicts ? 100 : 1_000 }, new ManualClock(), scope);
-    this.#record();
-    this.#faulty = new FaultyEventStore(this.log, this.clock, this.#faults());
+    const recorded = this.#recorded();
+    this.#faulty = new FaultyEventStore(recorded, this.clock, this.#faults());
     // In memory an append answers at once.
-    this.#store = this.chance(0.2) ? this.log : this.#faulty;
+    this.#store = this.chance(0.2) ? recorded : this.#faulty;
     for (const name of names) this.nodes.push(this.#node(name));
   }
 
@@ -328,18 +330,36 @@ class World {
     return stream;
   }
 
-  /** Notes what the log is given; a repeated append must be the same append. */
-  #record(): void {
-    const append = this.log.append.bind(this.log);
-    this.log.append = (session, stream, events, options) => {
-      const result = append(session, stream, events, options) as McpAppendResult;
-      this.ended ||= options.end ?? false;
+  /** @returns the log, which notes what it is given; a repeated append must be the same append */
+  #recorded(): McpSharedEventStore {
+    const { log } = this;
+    const note = (first: number, events: readonly string[]): void => {
       for (const [position, data] of events.entries()) {
-        const at = result.first + position - 1;
+        const at = first + position - 1;
         const known = (this.truth[at] ??= data);
         if (known !== data) this.contradiction = `${data} was acknowledged as event ${at + 1}, which is ${known}`;
       }
-      return result;
+    };
+    return {
+      scope: log.scope as 'shared',
+      open: (session) => log.open(session),
+      append: (session, stream, events, options) => {
+        const result = log.append(session, stream, events, options) as McpAppendResult;
+        this.ended ||= options.end ?? false;
+        note(result.first, events);
+        return result;
+      },
+      appendNow: (session, stream, event, writer, seq, newest) => {
+        const index = log.appendNow(session, stream, event, writer, seq, newest);
+        if (index > 0) note(index, [event]);
+        this.atOnce += Math.sign(index);
+        return index;
+      },
+      read: (...args) => log.read(...args),
+      claim: (...args) => log.claim(...args),
+      release: (...args) => log.release(...args),
+      unfinished: (node) => log.unfinished(node),
+      drop: (...args) => log.drop(...args),
     };
   }
 
@@ -558,6 +578,7 @@ describe('the stream scheme', () => {
     { timeout: 120_000 + RUNS * 200 },
     async () => {
       const ends = new Set<string>();
+      let atOnce = 0;
       for (let seed = SEED; seed < SEED + RUNS; seed++) {
         world = new World(seed);
         try {
@@ -567,12 +588,14 @@ describe('the stream scheme', () => {
           const message = `FUZZ_SEED=${seed} FUZZ_RUNS=1: ${(cause as Error).message}\n${world.trace.join(' ')}`;
           throw new Error(message, { cause });
         }
+        atOnce += world.atOnce;
         for (const { end, error } of world.readings) ends.add(error instanceof Error ? error.name : end);
         for (const error of world.refused) ends.add((error as Error).name);
         for (const { outcome, error } of world.written) ends.add(error instanceof Error ? error.name : outcome);
       }
       // That nothing went wrong says something only if everything was tried.
       if (RUNS < 1_000) return;
+      expect(atOnce).toBeGreaterThan(RUNS / 2);
       const tried = ['left', 'complete', 'logged', 'EventStoreFault', 'McpSessionGoneError', 'McpStreamOverflowError'];
       const more = ['EventsEvictedError', 'McpStreamEndedError', 'McpStreamNotFoundError'];
       const givenUp = ['McpServerRequestError', 'StreamGivenUpError'];

@@ -16,7 +16,7 @@ import {
   McpStreamOverflowError,
 } from './event-store.errors.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
-import { StreamWriter, type StreamSignal, type WriterTarget } from './stream-writer.js';
+import { type BatchSignal, StreamWriter, type StreamSignal, type WriterTarget } from './stream-writer.js';
 
 const POLICY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 150 };
 const STREAM = 'stream';
@@ -29,7 +29,7 @@ async function setup(faults: EventStoreFaults = {}, more: Partial<WriterTarget> 
   const append = vi.spyOn(log, 'append');
   const store = new FaultyEventStore(log, clock, faults);
   const retry = new Retry(POLICY, clock, (error) => error instanceof McpEventStoreError);
-  const signals: StreamSignal[] = [];
+  const signals: BatchSignal[] = [];
   const failures: unknown[] = [];
   const writer = new StreamWriter({
     store,
@@ -38,7 +38,7 @@ async function setup(faults: EventStoreFaults = {}, more: Partial<WriterTarget> 
     session: 's',
     stream: STREAM,
     writer: 'w',
-    committed: (signal) => signals.push(signal),
+    committed: (signal) => signals.push(asBatch(signal)),
     failed: (error) => failures.push(error),
     ...more,
   });
@@ -55,6 +55,11 @@ async function setup(faults: EventStoreFaults = {}, more: Partial<WriterTarget> 
     options: () => append.mock.calls.map(([, , , options]) => options),
     logged: async () => (await log.read('s', STREAM, 0, 1_000)).events.map(({ data }) => data),
   };
+}
+
+/** A lone event, as the batch that it is. */
+function asBatch(signal: StreamSignal): BatchSignal {
+  return 'data' in signal ? { first: signal.index, events: [signal.data], ended: false } : signal;
 }
 
 /** Whether a promise has settled, and how. */
@@ -164,8 +169,8 @@ describe('a writer', () => {
   });
 
   it('a writer puts entries that a commit causes behind those that are queued already', async () => {
-    const committed = ({ events }: StreamSignal): void => {
-      if (events.includes('1')) void writer.push({ data: 'echo' });
+    const committed = (signal: StreamSignal): void => {
+      if (asBatch(signal).events.includes('1')) void writer.push({ data: 'echo' });
     };
     const { writer, logged } = await setup({}, { committed });
     void writer.push({ data: '1' });
@@ -347,7 +352,8 @@ describe('the queue of entries for a failing log', () => {
   });
 
   it('the queue of entries for a failing log is unbounded again as soon as the log has answered', async () => {
-    const committed = ({ first }: StreamSignal): void => {
+    const committed = (signal: StreamSignal): void => {
+      const { first } = asBatch(signal);
       if (first === 1) for (let n = 0; n < 5; n++) void writer.push(big);
     };
     const { clock, writer, failures, logged } = await setup(
@@ -439,7 +445,7 @@ async function settled<T>(clock: ManualClock, watched: T): Promise<T> {
 }
 
 describe('a writer whose log answers synchronously', () => {
-  async function atOnce(committed: (signal: StreamSignal, writer: StreamWriter) => void = () => {}) {
+  async function atOnce(committed: (signal: BatchSignal, writer: StreamWriter) => void = () => {}) {
     const clock = new ManualClock();
     const store = new InMemoryEventStore({}, clock);
     await store.open('s');
@@ -452,14 +458,64 @@ describe('a writer whose log answers synchronously', () => {
       session: 's',
       stream: STREAM,
       writer: 'w',
-      committed: (signal) => committed(signal, writer),
+      committed: (signal) => committed(asBatch(signal), writer),
       failed: (error) => failures.push(error),
     });
-    return { store, writer, failures };
+    return { store, retry, writer, failures };
   }
 
+  it('a writer commits a lone message by appendNow, and by append what else is to be written', async () => {
+    const signals: BatchSignal[] = [];
+    const { store, writer } = await atOnce((signal) => signals.push(signal));
+    const at = vi.spyOn(store, 'appendNow');
+    const commits = ['1', '2', '3'].map((data) => writer.push({ data }));
+    await Promise.all([...commits, writer.push({ settles: 1 }), writer.push({ data: '4', reopens: true })]);
+    await Promise.all([writer.push({ data: '5' }), writer.push({ data: '6', end: true })]);
+    expect(at.mock.calls.map(([, , data, , seq]) => [data, seq])).toEqual([
+      ['1', 1],
+      ['2', 2],
+      ['3', 3],
+      ['5', 6],
+    ]);
+    expect(at.mock.results.map(({ value }) => value as number)).toEqual([0, 2, 3, 5]);
+    expect(signals.map(({ first, events, ended }) => [first, ...events, ended])).toEqual([
+      [1, '1', false],
+      [2, '2', false],
+      [3, '3', false],
+      [4, false],
+      [4, '4', false],
+      [5, '5', false],
+      [6, '6', true],
+    ]);
+  });
+
+  it('a writer does not use appendNow of a proxy, which may make a promise of it', async () => {
+    const { store, retry } = await atOnce();
+    const at = vi.spyOn(store, 'appendNow');
+    const proxy = new Proxy(store, {
+      get: (target, name) => {
+        const member: unknown = Reflect.get(target, name);
+        if (typeof member !== 'function') return member;
+        return async (...args: unknown[]): Promise<unknown> => Reflect.apply(member, target, args) as unknown;
+      },
+    });
+    const writer = new StreamWriter({
+      store: proxy,
+      retry,
+      maxQueuedBytes: 1_000,
+      session: 's',
+      stream: STREAM,
+      writer: 'w',
+      committed: () => {},
+      failed: () => {},
+    });
+    for (const data of ['1', '2']) await writer.push({ data });
+    expect(at).not.toHaveBeenCalled();
+    expect(await store.read('s', STREAM, 0, 9)).toMatchObject({ last: 2 });
+  });
+
   it('a writer whose log answers synchronously has an entry committed when the push returns', async () => {
-    const signals: StreamSignal[] = [];
+    const signals: BatchSignal[] = [];
     const { writer } = await atOnce((signal) => signals.push(signal));
     const pushes = [writer.push({ data: '1' }), writer.push({ data: '2', end: true })];
     expect(signals.map(({ first, events }) => [first, events])).toEqual([
@@ -472,7 +528,7 @@ describe('a writer whose log answers synchronously', () => {
   });
 
   it('a writer whose log answers synchronously keeps the order of entries that a commit causes', async () => {
-    const signals: StreamSignal[] = [];
+    const signals: BatchSignal[] = [];
     const { writer } = await atOnce((signal, self) => {
       if (signal.first === 1) {
         void self.push({ data: 'caused' });

@@ -1,9 +1,10 @@
+import { types } from 'node:util';
 import { deferred, DONE, type Deferred, isThenable, type MaybePromise, quiet } from '../common/promises.js';
 import type { Retry } from '../common/retry.js';
 import { storeUnavailable } from '../calls/server-request.error.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 import { isFinal, McpStreamEndedError, McpStreamOverflowError } from './event-store.errors.js';
-import type { McpAppendOptions, McpAppendResult, McpEventStore, McpReaderRef } from './event-store.js';
+import type { McpAppendOptions, McpAppendResult, McpEventStore, McpReaderRef, McpStoredEvent } from './event-store.js';
 
 /**
  * # The writer of one stream
@@ -37,8 +38,11 @@ export class StreamWriter {
   #unsettled: readonly RequestId[];
   /** The index of the newest event that it has written. */
   #last = 0;
+  readonly #takesAtOnce: boolean;
 
   constructor(private readonly target: WriterTarget) {
+    // A proxy of an app may make a promise of each result.
+    this.#takesAtOnce = target.store.appendNow !== undefined && !types.isProxy(target.store);
     this.#opens = target.opens;
     this.#unsettled = target.opens?.requests ?? [];
   }
@@ -65,7 +69,7 @@ export class StreamWriter {
       case 'ended':
         return Promise.reject(new McpStreamEndedError(this.target.stream));
       case 'idle':
-        return this.#commit(batchOf(entry));
+        return this.#commitNow(entry) ? DONE : this.#commit(batchOf(entry));
       case 'appending':
         return this.#enqueue(entry, this.#state.retrying);
     }
@@ -117,6 +121,26 @@ export class StreamWriter {
     return appended;
   }
 
+  /**
+   * Commits a lone message to a log that takes it at once, without the objects of a batch: most messages are committed here.
+   *
+   * @returns whether it did
+   */
+  #commitNow({ data, settles, end, reopens }: StreamEntry): boolean {
+    if (!this.#takesAtOnce || this.#opens || data === undefined || settles !== undefined || end || reopens)
+      return false;
+    const { store, session, stream, writer, opens } = this.target;
+    const index = store.appendNow!(session, stream, data, writer, this.#seq + 1, opens ? this.#last : 0);
+    if (index === 0) return false;
+    this.#seq++;
+    this.#last = index;
+    // Readers may write in turn.
+    this.#state = APPENDING;
+    this.target.committed({ index, data }, undefined);
+    this.#next();
+    return true;
+  }
+
   #append({ events }: Batch, options: McpAppendOptions): MaybePromise<McpAppendResult> {
     const { store, session, stream } = this.target;
     try {
@@ -137,7 +161,11 @@ export class StreamWriter {
     else if (settles) this.#unsettled = this.#unsettled.filter((id) => !settles.some(({ request }) => request === id));
     this.target.committed({ first, events, ended: end }, reader);
     if (lost) this.target.lost?.();
-    if (end) return;
+    if (!end) this.#next();
+  }
+
+  /** Commits what has queued meanwhile, or rests. */
+  #next(): void {
     if (this.#queued) return this.#commitQueued(this.#queued);
     this.#state = IDLE;
     this.target.rested?.();
@@ -207,8 +235,10 @@ export interface StreamEntry {
   reopens?: boolean;
 }
 
-/** A stream emits it after each commit. */
-export interface StreamSignal {
+/** A stream emits it after each commit: a lone event, or what a batch has appended. */
+export type StreamSignal = McpStoredEvent | BatchSignal;
+
+export interface BatchSignal {
   /** `events` begins with this index; without events it is that of the next one. */
   first: number;
   events: readonly string[];
