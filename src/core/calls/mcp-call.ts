@@ -242,7 +242,7 @@ export class McpCall implements McpHttpCall {
   /** What the call is for, once it is served; `undefined`: there is no such thing, or a server of the app serves it. @internal */
   target: McpTarget | undefined;
 
-  // Each of these fields is written by one room: the first three by `handlers`, the next by `tasks`, all others by `calls`.
+  // Each of these fields is written by one room: the first by `handlers`, two by `methods`, the next by `tasks`, all others by `calls`.
   /** Whether a guard of the handler refused the caller. @internal */
   denied = false;
   /** Set if the results of its tool have a size limit. @internal */
