@@ -8,36 +8,11 @@ import type { McpTarget } from '../core/calls/mcp-target.js';
 import type { McpCallHooks, McpEndpointHost, McpEndpointPlugin } from '../core/plugins/mcp-plugin.js';
 import { excerpt } from '../core/protocol/errors.js';
 import { sessionIdOf } from '../core/protocol/conventions.js';
+import { METHODS } from '../core/protocol/methods.js';
 import type { Redaction } from '../core/protocol/redaction.js';
 import type { McpAuditOutcome, McpAuditRecord } from './audit-record.js';
 import { namesOf, type ResolvedAuditOptions } from './audit.options.js';
 import { RefusalCounts, type RefusedRequest } from './refusal-counts.js';
-
-const KIND: Readonly<Record<string, McpAuditRecord['kind']>> = {
-  'tools/call': 'tool',
-  'prompts/get': 'prompt',
-  'resources/read': 'resource',
-};
-
-/**
- * These methods give a caller nothing but what it may know, or repeat what a recorded call has given: they are recorded only
- * when they are denied or fail.
- */
-const QUIET: ReadonlySet<string> = new Set([
-  'completion/complete',
-  'initialize',
-  'logging/setLevel',
-  'ping',
-  'prompts/list',
-  'resources/list',
-  'resources/subscribe',
-  'resources/templates/list',
-  'resources/unsubscribe',
-  'server/discover',
-  'subscriptions/listen',
-  'tasks/get',
-  'tools/list',
-]);
 
 /** A text that a client chooses is cut to so many characters. */
 const LONGEST = 256;
@@ -74,7 +49,7 @@ export class EndpointAudit implements McpEndpointPlugin {
   }
 
   call(call: McpCall): McpCallHooks {
-    if (QUIET.has(call.method)) return { answered: (end) => this.#quietEnd(call, end) };
+    if (METHODS.get(call.method)?.quiet) return { answered: (end) => this.#quietEnd(call, end) };
     // What is known of the call when it begins: its handler may change the arguments.
     let begun: McpAuditRecord | undefined;
     return {
@@ -196,7 +171,7 @@ function requestOf({ status, option, code: reason, principal, ip, method, name }
 }
 
 function kindOf(method: string | undefined): McpAuditRecord['kind'] {
-  return method !== undefined && Object.hasOwn(KIND, method) ? KIND[method] : undefined;
+  return method === undefined ? undefined : METHODS.get(method)?.kind;
 }
 
 /** Returns the address of the client, of Express' `Request` and Fastify's alike. */

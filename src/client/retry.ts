@@ -1,4 +1,5 @@
 import type { JsonRpcRequest } from '../core/protocol/json-rpc.js';
+import { METHODS } from '../core/protocol/methods.js';
 import { McpClientTransportError, McpHttpStatusError } from './client.errors.js';
 import type { ReconnectPolicy, McpReplayPolicy } from './client.options.js';
 
@@ -85,26 +86,6 @@ function codesOf(error: unknown, depth = 0): string[] {
   return typeof code === 'string' ? [code, ...rest] : rest;
 }
 
-/** These methods read, or set a value: a second run has no further effect. */
-const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set([
-  'initialize',
-  'ping',
-  'server/discover',
-  'tools/list',
-  'prompts/list',
-  'prompts/get',
-  'completion/complete',
-  'resources/list',
-  'resources/templates/list',
-  'resources/read',
-  'resources/subscribe',
-  'resources/unsubscribe',
-  'logging/setLevel',
-  'tasks/get',
-  'tasks/list',
-  'tasks/result',
-]);
-
 /** The hints of so many tools are kept. */
 const MAX_TOOLS = 10_000;
 
@@ -138,6 +119,8 @@ export class Idempotency {
     if (typeof this.policy === 'function') return this.policy(request);
     if (this.policy !== 'idempotent') return this.policy === 'always';
     const { method, params } = request;
-    return method === 'tools/call' ? this.#tools.has(params?.['name'] as string) : IDEMPOTENT_METHODS.has(method);
+    return method === 'tools/call'
+      ? this.#tools.has(params?.['name'] as string)
+      : METHODS.get(method)?.repeatable === true;
   }
 }

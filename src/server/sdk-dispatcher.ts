@@ -6,6 +6,7 @@ import type { McpDispatchedSession, McpDispatcher, McpSessionSettings } from '..
 import type { McpSession } from '../core/sessions/running/mcp-session.js';
 import { withoutSessions } from '../core/protocol/client-capabilities.js';
 import { McpError, RefusedCall, rpcErrorOf } from '../core/protocol/errors.js';
+import { METHODS } from '../core/protocol/methods.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../core/protocol/revisions.js';
 import { sdk } from '../core/protocol/spec.js';
 import { RequestTransport } from './request-transport.js';
@@ -167,7 +168,8 @@ export class SdkDispatcher implements McpDispatcher {
   /** Serves a request of the legacy era where there are no sessions (S17). */
   async #serveSessionless(call: McpCall): Promise<object> {
     const { method, principal, request } = call;
-    if (OF_SESSIONS.has(method)) throw new sdk.ProtocolError(sdk.ProtocolErrorCode.MethodNotFound, 'Method not found');
+    if (METHODS.get(method)?.patchesSession)
+      throw new sdk.ProtocolError(sdk.ProtocolErrorCode.MethodNotFound, 'Method not found');
     let server: Server;
     let transport: RequestTransport;
     try {
@@ -241,8 +243,6 @@ interface Rebuilding {
   made: Promise<void> | undefined;
 }
 
-/** The methods by which a client changes its session. */
-const OF_SESSIONS: ReadonlySet<string> = new Set(['logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
 const INITIALIZE_FAILED = 'The session could not be started. See the server log.';
 const NOT_MADE = 'The server could not process this message. See the server log.';
 const NOT_REBUILT = 'The session could not be rebuilt. See the server log.';

@@ -360,9 +360,9 @@ const NAMES_TASKS: Readonly<Record<string, string>> = {
   'src/core/methods/method.ts': 'the wire: a key of `_meta` up to 2025-11-25',
   'src/core/methods/tools.ts': 'the wire: a parameter of `tools/call` up to 2025-11-25',
   'src/core/protocol/era.ts': 'the same',
-  'src/core/protocol/extensions.ts': 'the wire: the id and the methods of the extension',
-  'src/core/protocol/json-rpc.ts': 'the wire: names of methods, and a key of `_meta`',
-  'src/core/protocol/modern-headers.ts': 'the wire: what `Mcp-Name` mirrors',
+  'src/core/protocol/extensions.ts': 'the wire: the id of the extension, and which methods are about a task',
+  'src/core/protocol/json-rpc.ts': 'the wire: a key of `_meta`',
+  'src/core/protocol/methods.ts': 'the wire: names of methods, and what `Mcp-Name` mirrors',
   'src/core/protocol/notifications.ts': 'the wire: the notifications of an era',
 };
 

@@ -19,8 +19,9 @@ import {
 } from '../protocol/errors.js';
 import type { JsonRpcResponse, RequestId } from '../protocol/json-rpc.js';
 import { ipOf } from '../protocol/local-caller.js';
+import { METHODS } from '../protocol/methods.js';
 import { sdk } from '../protocol/spec.js';
-import { assertUri, URI_OF } from '../protocol/uris.js';
+import { assertUri, uriOf } from '../protocol/uris.js';
 import { type AdmissionLimits, CallAdmission } from './call-admission.js';
 import { CallObserver } from './call-observer.js';
 
@@ -154,8 +155,8 @@ export class Calls {
   };
 
   #request(call: McpCall): object | Promise<object> {
-    const uriOf = URI_OF.get(call.method);
-    if (uriOf) assertUri(uriOf(call.received.params));
+    // Refused before any code of an app or of the SDK compares it with templates (D29).
+    if (METHODS.get(call.method)?.uri) assertUri(uriOf(call.method, call.received.params));
     return this.dispatcher.request(call);
   }
 

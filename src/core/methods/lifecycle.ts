@@ -21,7 +21,6 @@ export function lifecycleMethods(
   declared: EndpointCapabilities,
 ): ServedMethods {
   const initialize: ServedMethod<{ readonly protocolVersion: string }> = {
-    era: 'legacy',
     read: paramsReader('InitializeRequest', ({ protocolVersion, capabilities, clientInfo }) =>
       typeof protocolVersion === 'string' && arePlainCapabilities(capabilities) && isPlainInfo(clientInfo)
         ? { protocolVersion }
@@ -35,12 +34,10 @@ export function lifecycleMethods(
     }),
   };
   const ping: ServedMethod = {
-    era: 'legacy',
     read: paramsReader('PingRequest', (params) => params),
     serve: () => DONE,
   };
   const discover: ServedMethod = {
-    era: 'modern',
     read: paramsReader('DiscoverRequest', (params) => params),
     serve: () => ({
       supportedVersions: MODERN_REVISIONS,
@@ -55,7 +52,6 @@ export function lifecycleMethods(
 /** Serves `logging/setLevel`: the session keeps the level, once the request has succeeded. */
 export function sessionMethods(): ServedMethods {
   const setLevel: ServedMethod = {
-    era: 'legacy',
     read: paramsReader('SetLevelRequest', ({ level }) => (isLogLevel(level) ? { level } : undefined)),
     serve: () => DONE,
   };

@@ -7,9 +7,10 @@ import type { McpDispatcher } from '../calls/mcp-dispatcher.js';
 import type { McpTarget } from '../calls/mcp-target.js';
 import { McpError, shown } from '../protocol/errors.js';
 import type { JsonRpcRequest } from '../protocol/json-rpc.js';
+import { type MethodFacts, METHODS } from '../protocol/methods.js';
 import { sdk } from '../protocol/spec.js';
 import { assertExtension, type EndpointCapabilities } from './capabilities.js';
-import { type ServedMethod, type ServedMethods } from './method.js';
+import type { ServedMethod, ServedMethods } from './method.js';
 
 /**
  * # Serves decorated handlers: a table from method to function
@@ -39,7 +40,8 @@ export class MethodDispatcher implements McpDispatcher {
   add(methods: ServedMethods): this {
     for (const [name, method] of Object.entries(methods)) {
       if (this.#methods.has(name)) throw new Error(`There are two methods with the name "${name}".`);
-      this.#methods.set(name, { ...method, target: { kind: 'method', key: name } });
+      const { era, asks }: MethodFacts = METHODS.get(name) ?? {};
+      this.#methods.set(name, { era, ...method, asks, target: { kind: 'method', key: name } });
     }
     return this;
   }
@@ -74,7 +76,7 @@ export class MethodDispatcher implements McpDispatcher {
   sessionEnded(): void {}
 
   /** Returns the result of revision 2026-07-28 with its type and the name of the server. */
-  #modern(result: object, method: ServedMethod, { method: name, handle }: McpCall): object {
+  #modern(result: object, method: KnownMethod, { method: name, handle }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
     const other = result === handle || (method.asks && sdk.isInputRequiredResult(result));
     if (resultType !== 'complete' && !other) {
@@ -89,8 +91,8 @@ export class MethodDispatcher implements McpDispatcher {
   }
 }
 
-/** A method, and the target of calls that have no other. */
-type KnownMethod = ServedMethod & { readonly target: McpTarget };
+/** A method, whether its result may ask, and the target of calls that have no other. */
+type KnownMethod = ServedMethod & Pick<MethodFacts, 'asks'> & { readonly target: McpTarget };
 
 const NO_PARAMS = Object.freeze({});
 

@@ -9,10 +9,8 @@ import { isLarger, MAX_CHECKED_VALUES } from '../protocol/values.js';
 
 /** A method that an endpoint serves. */
 export interface ServedMethod<Params = unknown> {
-  /** The era that has the method. @default both */
+  /** The era that has the method. @default that of its row in `METHODS`, else both */
   readonly era?: McpEra | undefined;
-  /** Whether its result may be `input_required`, as that of `tools/call`, `prompts/get` and `resources/read`. */
-  readonly asks?: boolean;
   /** The id of its extension: a client that did not declare it is refused. */
   readonly extension?: string | undefined;
   /**

@@ -41,7 +41,6 @@ const NO_COMPLETION: CompleteResult['completion'] = { values: [], total: 0, hasM
 export function promptMethods(sources: EndpointSources, calls: HandlerCalls): ServedMethods {
   const { table } = sources;
   const get: ServedMethod<GetParams> = {
-    asks: true,
     read: paramsReader('GetPromptRequest', ({ name, arguments: args }) =>
       typeof name === 'string' && (args === undefined || isRecordOfTexts(args)) ? { name, arguments: args } : undefined,
     ),

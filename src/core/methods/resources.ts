@@ -27,7 +27,6 @@ const DONE = Object.freeze({});
 export function resourceMethods(sources: EndpointSources, calls: HandlerCalls, cache: CachePolicy): ServedMethods {
   const { table } = sources;
   const read: ServedMethod<UriParams> = {
-    asks: true,
     read: paramsReader('ReadResourceRequest', uriOnly),
     find: ({ uri }, call) =>
       isUri(uri) ? (table.find(uri, call, 'resource') ?? sources.find('resource', uri, call)) : undefined,
@@ -46,7 +45,6 @@ export function resourceMethods(sources: EndpointSources, calls: HandlerCalls, c
 /** Serves the subscriptions of sessions: a session keeps what it is subscribed to, once the request has succeeded. */
 export function subscriptionMethods(sources: EndpointSources, calls: HandlerCalls): ServedMethods {
   const subscribe: ServedMethod<UriParams> = {
-    era: 'legacy',
     read: paramsReader('SubscribeRequest', uriOnly),
     async serve({ uri }, call) {
       if (!(await admitsResource(sources, uri, calls.context(call)))) throw notFound('resource', uri);
@@ -54,7 +52,6 @@ export function subscriptionMethods(sources: EndpointSources, calls: HandlerCall
     },
   };
   const unsubscribe: ServedMethod<UriParams> = {
-    era: 'legacy',
     read: paramsReader('UnsubscribeRequest', uriOnly),
     serve: () => DONE,
   };

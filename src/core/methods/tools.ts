@@ -21,7 +21,6 @@ const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 export function toolMethods(sources: EndpointSources, calls: HandlerCalls): ServedMethods {
   const { table } = sources;
   const call: ServedMethod<CallParams> = {
-    asks: true,
     read: paramsReader(
       'CallToolRequest',
       ({ name, arguments: args, task }, era) =>

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isKnownCode } from './errors.js';
-import { REQUEST_METHODS } from './json-rpc.js';
+import { METHODS } from './methods.js';
 import { isLegacyRevision, isModernRevision } from './revisions.js';
 
 /*
@@ -116,7 +116,7 @@ interface NamedEnd {
 
 /** Returns the method of a call as the name of a span: all unknown methods share one, with any outcome. */
 export function methodOf({ call: { method }, handled }: NamedEnd): string {
-  return handled || REQUEST_METHODS.has(method) ? method : OTHER;
+  return handled || METHODS.has(method) ? method : OTHER;
 }
 
 /** Metrics have at most so many names of tools, prompts and methods that no specification has: each is a series for ever. */
@@ -132,7 +132,7 @@ export class LabelNames {
   /** @returns `_OTHER` for unknown methods */
   method(end: NamedEnd): string {
     const method = methodOf(end);
-    return method === OTHER || REQUEST_METHODS.has(method) ? method : this.bounded(method);
+    return method === OTHER || METHODS.has(method) ? method : this.bounded(method);
   }
 
   /** Returns the name of the tool or prompt; `undefined` where none is called, or none is known. */

@@ -1,10 +1,10 @@
 import type { RequestMeta } from '@modelcontextprotocol/server';
 import { type IncomingBody, isInitializeRequest, isObject, type JsonRpcMessage } from './json-rpc.js';
 import { isLogLevel } from './log-levels.js';
+import type { McpEra } from './methods.js';
 import { isModernRevision } from './revisions.js';
 
-/** `legacy`: the 2025 revisions, with sessions. `modern`: 2026-07-28, without. @publicApi */
-export type McpEra = 'legacy' | 'modern';
+export type { McpEra } from './methods.js';
 
 /** An era differs from the other in these rules, outside of the endpoint that serves it. @internal */
 interface EraRules {

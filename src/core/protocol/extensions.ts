@@ -1,4 +1,5 @@
 import { isObject, isRequest, type JsonRpcMessage } from './json-rpc.js';
+import { METHODS } from './methods.js';
 
 /** The settings of an extension that a client or server declares: an object, mostly empty. @internal */
 export type ExtensionSettings = Readonly<Record<string, unknown>>;
@@ -9,8 +10,6 @@ export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 /** The id of the extension for skills (SEP-2640). @internal */
 export const SKILLS_EXTENSION = 'io.modelcontextprotocol/skills';
 
-const METHODS_OF_TASKS: ReadonlySet<string> = new Set(['tasks/get', 'tasks/update', 'tasks/cancel']);
-
 /**
  * Tells whether a method is about a task that exists: such a request is served also while its caller may begin no further call, or
  * the caller could neither answer nor cancel the tasks that take its places (E14).
@@ -18,7 +17,7 @@ const METHODS_OF_TASKS: ReadonlySet<string> = new Set(['tasks/get', 'tasks/updat
  * @internal
  */
 export function isAboutTask(method: string | undefined): boolean {
-  return method !== undefined && METHODS_OF_TASKS.has(method);
+  return method !== undefined && METHODS.get(method)?.mirrored === 'taskId';
 }
 
 /** Tells whether a message begins work, for which there must be a place (E14). @internal */

@@ -7,6 +7,7 @@ import type {
 } from '@modelcontextprotocol/server';
 
 import { McpError, type RequestId, shown } from './errors.js';
+import { METHODS } from './methods.js';
 import { hasMoreValues, isLarger, MAX_VALUES, shortMembersOf } from './values.js';
 
 // Defined beside McpError, which uses them.
@@ -42,39 +43,6 @@ interface RawMessage {
   result?: unknown;
   error?: unknown;
 }
-
-/**
- * Every request method of every revision, in either direction: without an id, such a message is invalid, not a
- * notification.
- */
-export const REQUEST_METHODS: ReadonlySet<string> = new Set([
-  'initialize',
-  'ping',
-  'server/discover',
-  'subscriptions/listen',
-  'tools/list',
-  'tools/call',
-  'resources/list',
-  'resources/templates/list',
-  'resources/read',
-  'resources/subscribe',
-  'resources/unsubscribe',
-  'prompts/list',
-  'prompts/get',
-  'completion/complete',
-  'logging/setLevel',
-  'sampling/createMessage',
-  'elicitation/create',
-  'roots/list',
-  'tasks/get',
-  'tasks/list',
-  'tasks/result',
-  'tasks/update',
-  'tasks/cancel',
-  'skills/list',
-  'skills/get',
-  'resources/directory/read',
-]);
 
 /**
  * A text that identifies a request has at most this many characters: it is stored, compared and sent back many times.
@@ -232,7 +200,8 @@ function checkCall(id: RequestId | undefined, method: unknown, sent: unknown): J
   const problem = params?._meta === undefined ? undefined : metaProblem(params._meta);
   if (problem !== undefined) return problem;
   if (id !== undefined) return params ? { jsonrpc: '2.0', id, method, params } : { jsonrpc: '2.0', id, method };
-  if (REQUEST_METHODS.has(method))
+  // Without an id, a message with the method of a request is invalid, not a notification.
+  if (METHODS.has(method))
     return `${shown(method)} is a request, but the message has no "id", so it could not be answered. Add an "id".`;
   const named = params && longReference(params);
   if (named !== undefined) return named;

@@ -11,6 +11,7 @@ import {
   singleHeader,
 } from './headers.js';
 import type { JsonRpcNotification, JsonRpcRequest } from './json-rpc.js';
+import { METHODS } from './methods.js';
 import type { ParamHeader } from './param-headers.js';
 
 /**
@@ -20,16 +21,6 @@ import type { ParamHeader } from './param-headers.js';
  *
  * This file has both directions: creating the headers of a client, and checking the headers of a request.
  */
-
-/** The member of `params` that `Mcp-Name` mirrors, by method; for tasks as in SEP-2663. */
-const NAMED_BY: ReadonlyMap<string, string> = new Map([
-  ['tools/call', 'name'],
-  ['prompts/get', 'name'],
-  ['resources/read', 'uri'],
-  ['tasks/get', 'taskId'],
-  ['tasks/update', 'taskId'],
-  ['tasks/cancel', 'taskId'],
-]);
 
 /**
  * Returns the name of the header that mirrors an argument.
@@ -171,7 +162,7 @@ function checkName(headers: RequestHeaders, { method, params }: JsonRpcRequest):
 
 /** Returns the value that `Mcp-Name` mirrors; `undefined` for a method that names nothing. */
 function nameOf(method: string, params: JsonRpcRequest['params']): { source: string; value?: string } | undefined {
-  const field = NAMED_BY.get(method);
+  const field = METHODS.get(method)?.mirrored;
   if (field === undefined) return undefined;
   const value: unknown = params?.[field];
   return { source: `params.${field}`, ...(typeof value === 'string' && { value }) };

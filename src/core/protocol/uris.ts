@@ -1,25 +1,15 @@
 import { McpError } from './errors.js';
 import { isObject, type JsonRpcNotification, type JsonRpcRequest } from './json-rpc.js';
+import { METHODS } from './methods.js';
 
 /** A URI that a client sends has at most this many characters. */
 export const MAX_URI_CHARACTERS = 2_048;
 
 type Params = JsonRpcRequest['params'];
 
-const ofParams = (params: Params): unknown => params?.['uri'];
-
-/**
- * Reads the URI in the parameters of a method. One that is too long is refused before any code of an app or of the SDK
- * compares it with templates (D29).
- */
-export const URI_OF: ReadonlyMap<string, (params: Params) => unknown> = new Map([
-  ['resources/read', ofParams],
-  ['resources/subscribe', ofParams],
-  ['resources/unsubscribe', ofParams],
-  ['completion/complete', ofReference],
-]);
-
-function ofReference(params: Params): unknown {
+/** Returns the URI in the parameters of a method that has one. */
+export function uriOf(method: string, params: Params): unknown {
+  if (METHODS.get(method)?.uri !== 'ref') return params?.['uri'];
   const ref: unknown = params?.['ref'];
   return isObject(ref) ? ref['uri'] : undefined;
 }
@@ -69,8 +59,8 @@ export function asciiUri(uri: string): string {
 /** Returns a message with its URI in the form in which URIs are compared. One that is too long stays, and is refused. */
 export function withCanonicalUri<Message extends JsonRpcRequest | JsonRpcNotification>(message: Message): Message {
   const { method, params } = message;
-  if (URI_OF.get(method) !== ofParams) return message;
-  const uri = ofParams(params);
+  if (METHODS.get(method)?.uri !== 'params') return message;
+  const uri: unknown = params?.['uri'];
   if (typeof uri !== 'string' || uri.length > MAX_URI_CHARACTERS) return message;
   const form = canonicalUri(uri);
   return form === uri ? message : { ...message, params: { ...params, uri: form } };
