@@ -24,6 +24,7 @@ import { McpSessionService } from './core/sessions/mcp-session.service.js';
 import { McpShutdownModule } from './core/http/endpoint-shutdown.js';
 
 const STORES = [McpSessionStore, McpEventStore, McpStateStore];
+const SERVICES = [McpSessionService, McpRegistry, McpHealthIndicator, McpToolCaller, McpConfirmations];
 
 /** The options and extras that `McpStreamableModule.forRoot()` takes. @publicApi */
 export interface McpStreamableModuleOptions extends McpStreamableOptions, Partial<McpStreamableExtras> {}
@@ -55,12 +56,12 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
   // With a name, the services are exported by name only: by class, an app with several endpoints would silently get one
   // of them.
-  const [service, registry] = [getMcpToken(McpSessionService, name), getMcpToken(McpRegistry, name)];
-  const confirmations = getMcpToken(McpConfirmations, name);
-  const [health, caller] = [getMcpToken(McpHealthIndicator, name), getMcpToken(McpToolCaller, name)];
   const controller = createEndpointController(endpoint, { ...resolved, guards: [McpBearerGuard, ...guards] });
   const interceptors = interceptorNames(controller);
-  const stores = STORES.map((store) => ({ provide: getMcpToken(store, name), useExisting: store }));
+  const named = [...SERVICES, ...STORES].map((part) => ({
+    provide: getMcpToken<unknown>(part, name),
+    useExisting: part,
+  }));
   return {
     ...definition,
     global: isGlobal,
@@ -84,15 +85,10 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
       },
       { provide: EndpointMark, useValue: new EndpointMark(name) },
       ...endpointParts,
-      { provide: service, useClass: McpSessionService },
-      ...(name === undefined ? [] : [{ provide: McpSessionService, useExisting: service }]),
-      { provide: registry, useClass: McpRegistry },
-      { provide: health, useClass: McpHealthIndicator },
-      { provide: caller, useClass: McpToolCaller },
-      { provide: confirmations, useClass: McpConfirmations },
-      ...(name === undefined ? [] : stores),
+      ...SERVICES,
+      ...(name === undefined ? [] : named),
     ],
-    exports: [service, registry, health, caller, confirmations, ...stores.map(({ provide }) => provide)],
+    exports: named.map(({ provide }) => provide),
   };
 }
 

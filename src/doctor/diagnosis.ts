@@ -3,7 +3,8 @@ import { isObject } from '../core/protocol/json-rpc.js';
 import { BoundedJsonSchemas } from '../core/protocol/json-schema.js';
 import { cyclicRef, hasType, schemasIn } from '../core/protocol/schema-walk.js';
 import { similarTexts } from './similar-texts.js';
-import { MAX_RESULT_TOKENS, tokensOfJson } from './tokens.js';
+import { tokensOfJson } from '../core/protocol/values.js';
+import { MAX_RESULT_TOKENS } from './tokens.js';
 
 /**
  * # What clients and models have difficulties with

@@ -1,15 +1,4 @@
-/** Tokenizers of today make about one token of so many bytes of JSON. */
-const BYTES_PER_TOKEN = 4;
-
-/** Estimates the tokens of a text of so many bytes; a tokenizer may count a third more or less. */
-function tokensOf(bytes: number): number {
-  return Math.ceil(bytes / BYTES_PER_TOKEN);
-}
-
-/** Estimates the tokens of a value as JSON. */
-export function tokensOfJson(value: unknown): number {
-  return tokensOf(Buffer.byteLength(JSON.stringify(value)));
-}
+import { BYTES_PER_TOKEN, tokensOf } from '../core/protocol/values.js';
 
 /** Clients cut or refuse results of more tokens. @see https://claude.com/docs/connectors/building */
 export const MAX_RESULT_TOKENS = 25_000;

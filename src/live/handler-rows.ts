@@ -1,5 +1,5 @@
 import type { OffSwitch } from '../core/plugins/off-switch.js';
-import type { HandlerTable, ListedKind } from '../core/handlers/registry/handler-table.js';
+import type { EndpointHandlersView, ListedHandler } from '../core/plugins/mcp-plugin.js';
 import { cut } from './live-events.js';
 import type { Row } from './live-state.js';
 import { OTHERS, type ToolRow } from './statistics.js';
@@ -31,11 +31,11 @@ export class HandlerRows {
   readonly #tools = new WeakMap<object, OfferedTool>();
 
   /**
-   * @param table of an endpoint; with the option `server` it has no entries: the page shows the tools that were called
+   * @param handlers of an endpoint; with the option `server` it has none: the page shows the tools that were called
    * @param idOf makes the id of a tool for actions
    */
   constructor(
-    private readonly table: HandlerTable,
+    private readonly handlers: EndpointHandlersView,
     private readonly off: () => OffSwitch | undefined,
     private readonly idOf: (name: string) => string,
   ) {}
@@ -54,7 +54,7 @@ export class HandlerRows {
       if (row.kind === 'tool' && row.name !== OTHERS) withSwitch({ ...this.#tool(row.name), ...row });
       else rows.push({ ...NO_SWITCH, ...row });
     }
-    for (const { key } of this.table.all('tool')) {
+    for (const { key } of this.handlers.all('tool')) {
       if (rows.length >= MOST_LISTED) break;
       if (!known.has(key)) withSwitch(this.#tool(key));
     }
@@ -66,12 +66,12 @@ export class HandlerRows {
   /** Lists the resources, templates and prompts. */
   others(): Row[] {
     return (['resource', 'template', 'prompt'] as const).flatMap((kind) =>
-      Array.from(this.table.all(kind), (entry) => this.#offer(entry)).slice(0, MOST_LISTED),
+      Array.from(this.handlers.all(kind), (entry) => this.#offer(entry)).slice(0, MOST_LISTED),
     );
   }
 
   #tool(name: string): OfferedTool {
-    const entry = this.table.get('tool', name);
+    const entry = this.handlers.get('tool', name);
     const made = entry && this.#tools.get(entry);
     if (made) return made;
     const about = entry ? summaryOf(entry) : '';
@@ -88,7 +88,7 @@ export class HandlerRows {
     return row;
   }
 
-  #offer(entry: Listed): Row {
+  #offer(entry: ListedHandler): Row {
     let row = this.#rows.get(entry);
     if (!row) {
       const { kind, key } = entry;
@@ -98,13 +98,6 @@ export class HandlerRows {
   }
 }
 
-/** A part of the entries of all kinds. */
-interface Listed {
-  readonly kind: ListedKind;
-  readonly key: string;
-  readonly wire: { readonly title?: string | undefined; readonly description?: string | undefined };
-}
-
-function summaryOf({ wire: { description, title = '' } }: Listed): string {
+function summaryOf({ wire: { description, title = '' } }: ListedHandler): string {
   return cut((description ?? title).replaceAll(/\s+/g, ' '), SUMMARY);
 }

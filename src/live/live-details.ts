@@ -1,10 +1,8 @@
 import type { McpSession } from '../core/sessions/running/mcp-session.js';
 import type { McpSessionDetails } from '../core/sessions/running/session-state.js';
-import type { EndpointName } from '../core/calls/endpoint-name.js';
-import type { McpFinding } from '../doctor/diagnosis.js';
-import { tokensOfJson } from '../doctor/tokens.js';
 import { toolTaskOf } from '../core/handlers/decorators/task-options.js';
-import type { HandlerTable, ListedKind } from '../core/handlers/registry/handler-table.js';
+import type { ListedKind, McpEndpointHost, ToolExaminer } from '../core/plugins/mcp-plugin.js';
+import { tokensOfJson } from '../core/protocol/values.js';
 import { cut } from './live-events.js';
 import type { Payloads } from './payloads.js';
 import { BOUNDS_MS, type ToolStatistics } from './statistics.js';
@@ -20,20 +18,19 @@ export function isListed(kind: string): kind is ListedKind {
 }
 
 interface Sources {
-  readonly table: HandlerTable;
+  readonly host: Pick<McpEndpointHost, 'handlers' | 'guards'>;
   readonly statistics: ToolStatistics;
-  readonly endpoint: EndpointName;
   /** Examines the tools of the endpoint. */
-  readonly findings: () => readonly McpFinding[];
+  readonly findings: ToolExaminer['findings'];
 }
 
 /** @returns `undefined` if the endpoint has no such handler */
-export function handlerDetails(
+export async function handlerDetails(
   kind: ListedKind,
   key: string,
-  { table, statistics, endpoint, findings }: Sources,
-): object | undefined {
-  const entry = table.get(kind, key);
+  { host, statistics, findings }: Sources,
+): Promise<object | undefined> {
+  const entry = host.handlers.get(kind, key);
   const histogram = kind === 'tool' ? statistics.histogram(key) : undefined;
   if (!entry) return histogram && { histogram: { bounds: BOUNDS_MS, counts: histogram } };
   const { wire, origin } = entry;
@@ -42,9 +39,9 @@ export function handlerDetails(
     origin,
     guards: entry.guards(),
     scopes: entry.scopes(),
-    endpointGuards: endpoint.guards,
+    endpointGuards: host.guards,
     tokens: tokensOfJson(wire),
-    ...(kind === 'tool' && { advice: findings().filter(({ tool }) => tool === key) }),
+    ...(kind === 'tool' && { advice: (await findings()).filter(({ tool }) => tool === key) }),
     ...(entry.kind === 'tool' && { task: toolTaskOf(entry)?.support }),
     ...(histogram && { histogram: { bounds: BOUNDS_MS, counts: histogram } }),
   };

@@ -1,34 +1,31 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Implementation } from '@modelcontextprotocol/server';
-import type { InjectionToken } from '@nestjs/common';
-import type { ModulesContainer } from '@nestjs/core';
 import { Subscription } from 'rxjs';
-import { getMcpToken } from '../core/calls/inject-mcp.js';
-import { BusNodes } from '../core/nodes/bus-nodes.js';
 import type { McpClock } from '../core/common/clock.js';
 import { MCP_OPTIONS } from '../core/common/options.js';
-import { ENDPOINT_NAME, type EndpointName } from '../core/calls/endpoint-name.js';
 import type { DivertedClient, McpCall, McpSessionInfo } from '../core/calls/mcp-call.js';
 import type { McpCallEnd } from '../core/calls/mcp-instrumentation.js';
-import type { McpCallHooks, McpEndpointHost, McpEndpointPlugin, McpHandlerHooks } from '../core/plugins/mcp-plugin.js';
+import {
+  type McpCallHooks,
+  type McpEndpointHost,
+  type McpEndpointPlugin,
+  type McpHandlerHooks,
+  ToolExaminer,
+} from '../core/plugins/mcp-plugin.js';
 import { DivertedCalls } from '../core/calls/diverted-calls.js';
 import { logger } from '../core/calls/operator-log.js';
 import { infoOf } from '../core/calls/call-info.js';
 import { type McpHealth, McpHealthIndicator } from '../core/nodes/mcp-health.indicator.js';
-import { EDGE_POLICY, type EdgePolicy } from '../core/http/edge/edge-policy.js';
 import { HttpEdge } from '../core/http/edge/http-edge.js';
-import type { McpFinding } from '../doctor/diagnosis.js';
-import { EndpointDoctor } from '../doctor/endpoint-doctor.js';
-import { HandlerTable } from '../core/handlers/registry/handler-table.js';
 import { McpRegistry } from '../core/handlers/registry/mcp-registry.js';
 import { OffSwitch } from '../core/plugins/off-switch.js';
 import { LiveSessions } from '../core/sessions/running/live-sessions.js';
 import type { McpSessionDetails } from '../core/sessions/running/session-state.js';
-import { SessionRuntime } from '../core/sessions/session-runtime.js';
 import { McpSessionService } from '../core/sessions/mcp-session.service.js';
+import { McpSessionStore } from '../core/sessions/store/session-store.js';
 import { McpEventStore } from '../core/log/event-store.js';
-import { type McpError, REQUEST_FAILED } from '../core/protocol/errors.js';
+import type { McpError } from '../core/protocol/errors.js';
 import { callEvent, cut, type EventRing, isFailure, refusalEvent, sessionEvent, shortId } from './live-events.js';
 import type { EndpointState, Row } from './live-state.js';
 import { CallRecords, type RunningCall } from './call-records.js';
@@ -47,8 +44,6 @@ const CANCELLED = 'The operator of this server cancelled this request. Whether i
 /** Stands for the results of a store that failed after its check; the next check shows it as down. */
 const GONE_MEANWHILE = [undefined, undefined, undefined] as const;
 const NO_RECORDS: readonly McpSessionDetails[] = [];
-
-type NestModule = ModulesContainer extends Map<string, infer Module> ? Module : never;
 
 /** The results of stores and bus, which may take long or fail. */
 interface Asked {
@@ -75,7 +70,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
   #asked: Asked | undefined;
   #asking = false;
   readonly #handlers: HandlerRows;
-  #examined: { readonly at: number; readonly findings: readonly McpFinding[] } | undefined;
+  #examined: { readonly at: number; readonly findings: ReturnType<ToolExaminer['findings']> } | undefined;
   readonly #records: CallRecords;
   /** The calls that run, listens among them, the oldest first. */
   readonly #running = new Set<RunningCall>();
@@ -83,19 +78,23 @@ export class LiveEndpoint implements McpEndpointPlugin {
   #isRecording: boolean;
   readonly handler: (() => McpHandlerHooks | undefined) | undefined;
 
-  private constructor(
-    private readonly module: NestModule,
-    /** Its position among the endpoints of the app, in the order of their imports. */
-    readonly index: number,
+  /** Its position among the endpoints of the app. */
+  readonly index: number;
+  readonly #payloads: Payloads | undefined;
+
+  constructor(
     private readonly host: McpEndpointHost,
     private readonly clock: McpClock,
     private readonly events: EventRing,
-    private readonly payloads: Payloads | undefined,
+    { payloads }: { readonly payloads: boolean },
   ) {
+    const { index } = host;
+    this.index = index;
+    this.#payloads = payloads ? new Payloads(host) : undefined;
     const off = (): OffSwitch | undefined => host.find(OffSwitch);
-    this.#handlers = new HandlerRows(this.#get(HandlerTable), off, (name) => hashOf(`tool ${index} ${name}`));
-    this.#records = new CallRecords(payloads);
-    this.#isRecording = payloads !== undefined;
+    this.#handlers = new HandlerRows(host.handlers, off, (name) => hashOf(`tool ${index} ${name}`));
+    this.#records = new CallRecords(this.#payloads);
+    this.#isRecording = payloads;
     // Calls pay nothing while they are not recorded.
     const hooks = (): McpHandlerHooks | undefined =>
       this.#isRecording ? { run: (run) => this.#records.ofRun(run) } : undefined;
@@ -114,24 +113,6 @@ export class LiveEndpoint implements McpEndpointPlugin {
         events.add(index, now(), () => shown);
       }),
     );
-  }
-
-  /** Makes one of an endpoint of the app. */
-  static of(
-    host: McpEndpointHost,
-    modules: ModulesContainer,
-    clock: McpClock,
-    events: EventRing,
-    { payloads }: { readonly payloads: boolean },
-  ): LiveEndpoint {
-    const all = [...modules.values()];
-    const endpoints = all.filter(({ providers }) => providers.has(LiveSessions));
-    const index = endpoints.findIndex(({ providers }) => {
-      const { name, path } = providers.get(ENDPOINT_NAME)!.instance as EndpointName;
-      return name === host.name && path === host.path;
-    });
-    const copies = payloads ? new Payloads(host) : undefined;
-    return new LiveEndpoint(endpoints[index]!, index, host, clock, events, copies);
   }
 
   call(call: McpCall): McpCallHooks {
@@ -161,7 +142,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
 
   /** Records what happens in calls while a page is open, and always with the option `payloads`. */
   watch(isOpen: boolean): void {
-    if (this.payloads || isOpen === this.#isRecording) return;
+    if (this.#payloads || isOpen === this.#isRecording) return;
     this.#isRecording = isOpen;
     this.host.refresh();
   }
@@ -177,7 +158,8 @@ export class LiveEndpoint implements McpEndpointPlugin {
   refusalOf({ headers, socket }: IncomingMessage): McpError | undefined {
     const host = headers.host ?? headers[':authority'];
     const origin = `http://${String(host)}`;
-    return this.#get<EdgePolicy>(EDGE_POLICY).admit({ headers: { ...headers, origin }, socket } as IncomingMessage);
+    const asked = { headers: { ...headers, origin }, socket } as IncomingMessage;
+    return this.host.get(HttpEdge).hostRefusalOf(asked);
   }
 
   stop(): void {
@@ -189,12 +171,12 @@ export class LiveEndpoint implements McpEndpointPlugin {
     if (this.#asking) return;
     this.#asking = true;
     try {
-      const { name } = this.#get<EndpointName>(ENDPOINT_NAME);
-      const { mcp: health } = await this.#get<McpHealthIndicator>(getMcpToken(McpHealthIndicator, name)).check('mcp');
+      const { host } = this;
+      const { mcp: health } = await host.get(McpHealthIndicator).check('mcp');
       const answers = async () =>
         Promise.all([
-          health.messageBus === 'up' ? this.#get(BusNodes).alive() : undefined,
-          health.eventStore === 'up' ? this.#get<McpEventStore>(McpEventStore).stats?.() : undefined,
+          health.messageBus === 'up' ? host.nodes.alive() : undefined,
+          health.eventStore === 'up' ? this.#log.stats?.() : undefined,
           health.sessionStore === 'up' ? this.#elsewhere(health) : undefined,
         ]);
       const [nodes, stats, elsewhere] = await answers().catch(() => GONE_MEANWHILE);
@@ -230,19 +212,22 @@ export class LiveEndpoint implements McpEndpointPlugin {
     if (kind === 'session') {
       const id = this.#shownSession(key);
       const details = id === undefined ? undefined : await this.service.get(id);
-      const live = id === undefined ? undefined : this.#get(LiveSessions).peek(id)?.session;
-      return details && sessionDetails(details, live, this.payloads);
+      const live = id === undefined ? undefined : this.host.get(LiveSessions).peek(id)?.session;
+      return details && sessionDetails(details, live, this.#payloads);
     }
     if (!isListed(kind)) return undefined;
-    const [table, endpoint] = [this.#get(HandlerTable), this.#get<EndpointName>(ENDPOINT_NAME)];
-    return handlerDetails(kind, key, { table, statistics: this.#tools, endpoint, findings: () => this.#findings() });
+    return handlerDetails(kind, key, {
+      host: this.host,
+      statistics: this.#tools,
+      findings: () => this.#findings(),
+    });
   }
 
   /** Examines the tools, at most once in a while: it takes time, and an open page asks again and again. */
-  #findings(): readonly McpFinding[] {
+  #findings(): ReturnType<ToolExaminer['findings']> {
     const now = this.clock.now();
     if (!this.#examined || now - this.#examined.at >= EXAMINE_MS) {
-      const { findings } = this.#get(EndpointDoctor).diagnosis();
+      const findings = this.host.find(ToolExaminer)?.findings() ?? Promise.resolve([]);
       this.#examined = { at: now, findings };
     }
     return this.#examined.findings;
@@ -256,7 +241,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
 
   /** Returns the id of a session of this node, or of another one if pages show it. */
   #shownSession(key: string): string | undefined {
-    for (const { session } of this.#get(LiveSessions).all()) {
+    for (const { session } of this.host.get(LiveSessions).all()) {
       if (this.#introduction(session.info).key === key) return session.sessionId;
     }
     return this.#asked?.elsewhere.find((record) => this.#introduction(record).key === key)?.id;
@@ -267,7 +252,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
     for (const running of this.#running) {
       const { call, info } = running;
       if (this.#callKey(running) !== key || !isCancellable(running)) continue;
-      this.#get(SessionRuntime).calls.fail(call, REQUEST_FAILED, CANCELLED);
+      this.host.cancel(call, CANCELLED);
       logger.log(`A call of ${cut(info.method)} was cancelled from the live page.`);
       return true;
     }
@@ -285,8 +270,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
     const rows = this.#handlers.tools(this.#tools.rows(this.clock.now()));
     const tool = rows.find(({ id }) => id === key)?.name;
     if (tool === undefined) return false;
-    const { name } = this.#get<EndpointName>(ENDPOINT_NAME);
-    const registry = this.#get<McpRegistry>(getMcpToken(McpRegistry, name));
+    const registry = this.host.get(McpRegistry);
     logger.log(`The tool ${cut(tool)} was switched ${on ? 'on' : 'off'} from the live page.`);
     await (on ? registry.enable(tool) : registry.disable(tool, { reason: SWITCHED_OFF }));
     return true;
@@ -300,19 +284,19 @@ export class LiveEndpoint implements McpEndpointPlugin {
 
   /** Returns sessions of other nodes. */
   async #elsewhere({ sessions = 0 }: McpHealth): Promise<readonly McpSessionDetails[]> {
-    if (!this.#get(SessionRuntime).sharedRecords || sessions > MOST_SHOWN) return NO_RECORDS;
-    const live = this.#get(LiveSessions);
+    if (!this.#isShared || sessions > MOST_SHOWN) return NO_RECORDS;
+    const live = this.host.get(LiveSessions);
     return (await this.service.list()).filter(({ id }) => !live.peek(id));
   }
 
   #facts(now: number): Record<string, unknown> {
-    const { name, path } = this.#get<EndpointName>(ENDPOINT_NAME);
-    const { serverInfo } = this.#get<{ readonly serverInfo: Implementation }>(MCP_OPTIONS);
+    const { name, path } = this.host;
+    const { serverInfo } = this.host.get<{ readonly serverInfo: Implementation }>(MCP_OPTIONS);
     const { health, nodes = [this.nodeId], logged } = this.#asked ?? {};
     const { live, inFlight, outbound, streams, readers, subscriptions, tasks } = this.service.nodeCounts();
     return {
       name: name ?? path,
-      path: this.#get(HttpEdge).paths()[0] ?? `/${path}`,
+      path: this.host.get(HttpEdge).paths()[0] ?? `/${path}`,
       server: `${serverInfo.name} ${serverInfo.version}`,
       node: this.nodeId,
       nodes,
@@ -324,7 +308,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
       listens: subscriptions,
       tasks,
       sessions: Math.max(health?.sessions ?? live, live),
-      shared: this.#get(SessionRuntime).sharedRecords,
+      shared: this.#isShared,
       logged,
       draining: !this.service.accepting,
       sessionStore: health?.sessionStore,
@@ -338,13 +322,13 @@ export class LiveEndpoint implements McpEndpointPlugin {
   }
 
   #sessionRows(): Map<string, Row> {
-    const live = this.#get(LiveSessions);
+    const [live, store] = [this.host.get(LiveSessions), this.#log];
     let sessions = Array.from(live.all(), ({ session }) => session);
     if (sessions.length > MOST_SHOWN)
       sessions = sessions.toSorted((one, other) => other.lastSeenAt - one.lastSeenAt).slice(0, MOST_SHOWN);
     const rows = sessions.map(({ info, sessionId, createdAt, lastSeenAt, counts }) => {
       const { inFlight: calls, streams, readers } = counts;
-      const log = this.#sizeOfLog(sessionId);
+      const log = sizeIn(store, sessionId);
       const whose = this.#introduction(info);
       return { ...whose, here: true, since: createdAt, seen: lastSeenAt, calls, streams, readers, log };
     });
@@ -357,15 +341,6 @@ export class LiveEndpoint implements McpEndpointPlugin {
         return { ...whose, here: false, since: createdAt, seen: lastSeenAt, calls: 0, streams: 0, readers: 0, log: -1 };
       });
     return byKey([...rows, ...elsewhere]);
-  }
-
-  /** Returns the size of a log. A custom store may throw, which would end the process in a timer. */
-  #sizeOfLog(sessionId: string): number {
-    try {
-      return this.#get<McpEventStore>(McpEventStore).sizeOf?.(sessionId) ?? -1;
-    } catch {
-      return -1;
-    }
   }
 
   #introduction(info: McpSessionInfo): Introduction {
@@ -423,7 +398,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
   }
 
   #tasks(): DivertedCalls {
-    return this.#get(DivertedCalls);
+    return this.host.get(DivertedCalls);
   }
 
   /** Identifies a task by a hash, as a session: an anonymous caller that knows the id can use the task. */
@@ -438,11 +413,15 @@ export class LiveEndpoint implements McpEndpointPlugin {
   }
 
   private get service(): McpSessionService {
-    return this.#get(McpSessionService);
+    return this.host.get(McpSessionService);
   }
 
-  #get<T>(token: InjectionToken<T>): T {
-    return this.module.providers.get(token)!.instance as T;
+  get #log(): McpEventStore {
+    return this.host.get<McpEventStore>(McpEventStore);
+  }
+
+  get #isShared(): boolean {
+    return this.host.get<McpSessionStore>(McpSessionStore).scope === 'shared';
   }
 }
 
@@ -460,6 +439,15 @@ function introductionOf({ id, clientInfo, principal, protocolVersion }: McpSessi
     principal: principal === undefined ? null : cut(principal),
     revision: cut(protocolVersion),
   };
+}
+
+/** Returns the size of a log. A custom store may throw, which would end the process in a timer. */
+function sizeIn(store: McpEventStore, sessionId: string): number {
+  try {
+    return store.sizeOf?.(sessionId) ?? -1;
+  } catch {
+    return -1;
+  }
 }
 
 /** Tells whether an operator can cancel a call. A listen has no exchange that an error could end. */

@@ -58,7 +58,7 @@ export class LiveFeed extends McpPlugin implements OnApplicationBootstrap, OnMod
   /** @throws McpOptionError when there is a second page of its path: the platform would refuse its routes with a text of its own, or serve one of both */
   constructor(
     @Inject(LIVE_OPTIONS) private readonly options: ResolvedLiveOptions,
-    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(ModulesContainer) modules: ModulesContainer,
     @Inject(McpClock) private readonly clock: McpClock,
   ) {
     super();
@@ -68,7 +68,7 @@ export class LiveFeed extends McpPlugin implements OnApplicationBootstrap, OnMod
   }
 
   attach(host: McpEndpointHost): McpEndpointPlugin {
-    const endpoint = LiveEndpoint.of(host, this.modules, this.clock, this.#events, this.options);
+    const endpoint = new LiveEndpoint(host, this.clock, this.#events, this.options);
     this.#endpoints = [...this.#endpoints, endpoint].toSorted((one, other) => one.index - other.index);
     return endpoint;
   }

@@ -36,24 +36,86 @@ const INTERNAL: Reasons = {
     'it lists for a caller, outside of the call that asks first': ['callerOf', 'runOutsideCalls'],
     'it logs what it leaves out': ['logger', 'inspected'],
   },
+  audit: {
+    'a record describes the call': ['infoOf', 'McpTarget'],
+    'its lines for operators have a context of their own': ['OperatorLogger'],
+  },
+  live: {
+    'it shows calls, with what they send, and why they have failed': [
+      'infoOf',
+      'OutboundMessage',
+      'McpTarget',
+      'HANDLER_FAILED',
+    ],
+    'it shows and cancels tasks, which are diverted calls': ['DivertedCalls', 'DivertedClient'],
+    'it shows the sessions of this node': ['LiveSessions'],
+    'it shows an option of tools': ['toolTaskOf'],
+    'it shows the paths of an endpoint, and has the hosts of its endpoints (E1)': ['HttpEdge', 'isCrossOrigin'],
+    'it sends events to pages as streams are sent to clients': ['McpResponder', 'StreamFlow'],
+    'what an operator has done is logged': ['logger'],
+  },
+  stdio: {
+    'a line is the body of a POST, and is served and limited as one': [
+      'McpEndpoint',
+      'McpIncoming',
+      'PendingReply',
+      'StreamFlow',
+      'McpRequestReader',
+      'loneRequestId',
+    ],
+    'the client of the legacy era has one session': ['beginsSession', 'KnownSession'],
+    'the connection ends with the endpoints of the app': ['EndpointShutdown'],
+    'faults are logged': ['logger', 'logError'],
+  },
+  standalone: {
+    'the edge, the reader, the controller and the responder of the module serve it without Nest': [
+      'hostOriginPolicy',
+      'refusalOf',
+      'methodNotAllowed',
+      'McpRequestReader',
+      'McpResponder',
+      'refuse',
+      'sessionOf',
+      'HTTP_TABLE',
+      'McpHttpOptions',
+      'maxBodyValues',
+    ],
+    'it stands in the place of an endpoint': [
+      'McpEndpoint',
+      'McpIncoming',
+      'McpReply',
+      'PendingReply',
+      'KnownSession',
+      'assertNoCursor',
+      'refuseModern',
+    ],
+    'it makes one session without injection': [
+      'SessionRuntime',
+      'CallObserver',
+      'BusNodes',
+      'McpSessionOptions',
+      'SESSION_TABLE',
+    ],
+  },
+  testing: {
+    'tests find an endpoint by its path in the router of the app': ['HttpEdge'],
+    'tests count open responses, and apps close without waiting for calls': ['McpResponder', 'McpEndpoint'],
+    'tests do not count timers that stand as long as an extension does': ['EndpointExtensions'],
+    'the contract of event stores has two scopes': ['isShared'],
+  },
 };
 
 /** Features whose reasons are not written yet, with the number of their internal names: above the limit it only falls. */
 const STILL: Readonly<Record<string, number>> = {
-  audit: 3,
   auth: 13,
   dev: 5,
   doctor: 2,
   effects: 17,
   limits: 6,
-  live: 22,
   server: 6,
   skills: 28,
-  standalone: 22,
-  stdio: 13,
   switches: 13,
   tasks: 27,
-  testing: 1,
 };
 
 /** The ways in: what features extend, implement or provide for the core to use, by the way that it belongs to. */

@@ -82,19 +82,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   // The SDK's classes, from the copy that the module uses: the main entry does not load them.
   server: { rooms: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes'], contracts: false },
   live: {
-    rooms: [
-      'common',
-      'protocol',
-      'calls',
-      'nodes',
-      'log',
-      'sessions',
-      'plugins',
-      'handlers',
-      'doctor',
-      'methods',
-      'http',
-    ],
+    rooms: ['common', 'protocol', 'calls', 'nodes', 'log', 'sessions', 'plugins', 'handlers', 'http'],
     contracts: false,
   },
   catalogue: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers'], contracts: false },

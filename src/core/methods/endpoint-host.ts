@@ -2,13 +2,12 @@ import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import { DiscoveryService, ModuleRef, ModulesContainer } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import { McpClock } from '../common/clock.js';
-import { getMcpToken } from '../calls/inject-mcp.js';
 import { type AskedQuestion, CallObserver } from '../calls/call-observer.js';
 import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../calls/endpoint-name.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import type { McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
 import { logger, type ReportStoreFault, STORE_FAULT } from '../calls/operator-log.js';
-import { shown } from '../protocol/errors.js';
+import { REQUEST_FAILED, shown } from '../protocol/errors.js';
 import type { HandlerSource } from '../plugins/handler-source.js';
 import {
   type EndpointExtension,
@@ -21,6 +20,8 @@ import {
 import { ListenTopics } from '../plugins/listen-topics.js';
 import { Offer } from '../plugins/offer.js';
 import { FEATURES, PluginHost } from '../plugins/plugin-host.js';
+import type { McpCall } from '../calls/mcp-call.js';
+import { SessionRuntime } from '../sessions/session-runtime.js';
 import { OTHER_NODES } from '../sessions/other-nodes.js';
 import { EndpointMark } from '../handlers/discovery/app-scan.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';
@@ -36,6 +37,7 @@ import type { ServedMethod } from './method.js';
 export class EndpointHost extends McpEndpointHost {
   readonly name: string | undefined;
   readonly path: string;
+  readonly guards: readonly string[];
   readonly owner: string;
   readonly refusals$: Observable<McpRefusal>;
   readonly sessionEnds$: Observable<McpSessionEnd>;
@@ -62,6 +64,7 @@ export class EndpointHost extends McpEndpointHost {
     super();
     this.name = endpoint.name;
     this.path = endpoint.path;
+    this.guards = endpoint.guards;
     this.owner = stateOwnerOf(endpoint);
     this.refusals$ = observer.refusals$;
     this.sessionEnds$ = observer.sessionEnds$;
@@ -94,6 +97,11 @@ export class EndpointHost extends McpEndpointHost {
     return this.plugins.sensitive;
   }
 
+  cancel(call: McpCall, message: string): void {
+    // The sessions are made of the methods.
+    this.get(SessionRuntime).calls.fail(call, REQUEST_FAILED, message);
+  }
+
   all(): readonly McpEndpointHost[] {
     return hostsIn(this.modules);
   }
@@ -115,7 +123,7 @@ export class EndpointHost extends McpEndpointHost {
   }
 
   entryOf(kind: ListedKind, registration: object, source: string): McpHandlerTarget {
-    return this.get<McpRegistry>(getMcpToken(McpRegistry, this.name)).entryOf(kind, registration, source);
+    return this.get(McpRegistry).entryOf(kind, registration, source);
   }
 
   changed(kind: ListedKind, only?: ReadonlySet<string | null>): void {

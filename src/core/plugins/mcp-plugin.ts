@@ -54,6 +54,8 @@ export abstract class McpEndpointHost {
   abstract readonly index: number;
   /** Whether it is meant where no endpoint is named: it is the only one, or the one without a name. */
   abstract readonly isDefault: boolean;
+  /** Names the guards of the endpoint itself, which run before those of its handlers. */
+  abstract readonly guards: readonly string[];
   /** Names it in keys of stores: the same on all nodes, and without colons. */
   abstract readonly owner: string;
   abstract readonly clock: McpClock;
@@ -81,6 +83,8 @@ export abstract class McpEndpointHost {
   abstract find<T extends object>(type: abstract new (...args: never[]) => T): T | undefined;
   /** The names that plugins call sensitive; `undefined`: no plugin names any, and the default names count. */
   abstract readonly sensitive: readonly string[] | undefined;
+  /** Ends a call with an error, whose message its client gets. */
+  abstract cancel(call: McpCall, message: string): void;
   /** Returns the hosts of all endpoints of the app, this one included, in the order of their imports. */
   abstract all(): readonly McpEndpointHost[];
   /**

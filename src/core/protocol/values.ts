@@ -128,3 +128,16 @@ export function canonicalJson(value: unknown): string {
     .map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`);
   return `{${members.join()}}`;
 }
+
+/** Tokenizers of today make about one token of so many bytes of JSON. */
+export const BYTES_PER_TOKEN = 4;
+
+/** Estimates the tokens of a text of so many bytes; a tokenizer may count a third more or less. */
+export function tokensOf(bytes: number): number {
+  return Math.ceil(bytes / BYTES_PER_TOKEN);
+}
+
+/** Estimates the tokens of a value as JSON. */
+export function tokensOfJson(value: unknown): number {
+  return tokensOf(Buffer.byteLength(JSON.stringify(value)));
+}
