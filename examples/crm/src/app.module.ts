@@ -59,7 +59,11 @@ live.controllers?.forEach((controller) => Public()(controller));
     { provide: APP_GUARD, useClass: CallerThrottlerGuard },
     {
       provide: APP_PIPE,
-      useValue: new ValidationPipe({ whitelist: true, transform: true }),
+      useValue: new ValidationPipe({
+        whitelist: true,
+        forbidNonWhitelisted: true,
+        transform: true,
+      }),
     },
   ],
 })
