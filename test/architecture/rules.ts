@@ -266,6 +266,7 @@ const INSIDERS: Readonly<Record<string, string>> = {
   'test/plugins/ends.spec.ts': 'makes plugins, which are not public yet',
   'test/plugins/rings.spec.ts': 'makes plugins, which are not public yet',
   'test/plugins/refresh.spec.ts': 'makes plugins, which are not public yet',
+  'test/plugins/sources.spec.ts': 'the same',
   'test/plugins/servers.spec.ts': 'makes plugins, which are not public yet',
   'test/live/feed.spec.ts': 'decides when a reader of the page pauses',
 };
