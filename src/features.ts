@@ -53,6 +53,11 @@ const FEATURE_LIST: readonly Feature[] = [
     load: async () => [new (await import('./limits/limits.plugin.js')).LimitsPlugin()],
   },
   {
+    name: 'auth',
+    when: ({ options }) => options.auth !== undefined,
+    load: async () => [new (await import('./auth/auth.plugin.js')).AuthPlugin()],
+  },
+  {
     name: 'card',
     when: ({ options }) => options.serverCard !== false,
     load: async () => [new (await import('./card/card.plugin.js')).CardPlugin()],

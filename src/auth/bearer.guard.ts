@@ -1,9 +1,6 @@
 import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
 import { SESSION_METHODS } from '../core/http/edge/edge-policy.js';
-import type { ResourceServer } from './resource-server.js';
-
-/** The injection token of the {@link ResourceServer} of an endpoint; `null` without the option `auth`. */
-export const RESOURCE_SERVER = Symbol('nestjs-mcp-streamable:resource-server');
+import { Challenges } from '../core/http/credentials.js';
 
 /**
  * The first guard of each endpoint: admits requests whose access token the option `auth` accepts, and sets the caller
@@ -18,13 +15,14 @@ export const RESOURCE_SERVER = Symbol('nestjs-mcp-streamable:resource-server');
 @Injectable()
 export class McpBearerGuard implements CanActivate {
   /** @internal */
-  constructor(@Inject(RESOURCE_SERVER) private readonly server: ResourceServer | null) {}
+  constructor(@Inject(Challenges) private readonly challenges: Challenges) {}
 
   /** @internal */
   canActivate(context: ExecutionContext): true | Promise<true> {
-    if (!this.server) return true;
-    const request = context.switchToHttp().getRequest<Parameters<ResourceServer['admit']>[0] & { method: string }>();
+    const { by } = this.challenges;
+    if (!by) return true;
+    const request = context.switchToHttp().getRequest<object & { readonly method: string }>();
     // The session guard refuses other methods that bypassed the edge (E2).
-    return SESSION_METHODS.includes(request.method) ? this.server.admit(request) : true;
+    return SESSION_METHODS.includes(request.method) ? by.admit(request) : true;
   }
 }

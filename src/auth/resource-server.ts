@@ -1,7 +1,6 @@
 import type { AuthInfo } from '@modelcontextprotocol/server';
 import { HttpException } from '@nestjs/common';
 import type { McpClock } from '../core/common/clock.js';
-import type { McpReply } from '../core/calls/reply.js';
 import { logError, logger } from '../core/calls/operator-log.js';
 import { type Challenger, setCredentials } from '../core/http/credentials.js';
 import { userOf } from '../core/http/principal.js';
@@ -44,6 +43,11 @@ type AuthRequest = object & {
   [SERVER]?: ResourceServer;
 };
 
+/** Returns the URL of the metadata document, as clients reach it. */
+export function metadataUrlOf({ resource: { origin, pathname, search } }: ResolvedAuthOptions): string {
+  return origin + WELL_KNOWN + pathname.replace(/\/$/, '') + search;
+}
+
 /** Returns the resource server of the endpoint whose bearer guard has admitted a request. */
 export function resourceServerOf(request: object | undefined): ResourceServer | undefined {
   return (request as AuthRequest | undefined)?.[SERVER];
@@ -63,7 +67,6 @@ export function resourceServerOf(request: object | undefined): ResourceServer | 
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
  */
 export class ResourceServer implements Challenger {
-  /** The URL of the metadata document, as clients reach it. */
   readonly metadataUrl: string;
   readonly #explained = new Set<string>();
 
@@ -72,8 +75,7 @@ export class ResourceServer implements Challenger {
     private readonly verifier: TokenVerifier,
     private readonly clock: McpClock,
   ) {
-    const { origin, pathname, search } = options.resource;
-    this.metadataUrl = origin + WELL_KNOWN + pathname.replace(/\/$/, '') + search;
+    this.metadataUrl = metadataUrlOf(options);
   }
 
   /**
@@ -216,13 +218,13 @@ export class ResourceServer implements Challenger {
     );
   }
 
-  reply<Reply extends McpReply>(reply: Reply, request: object): Reply {
+  readonly reply: Challenger['reply'] = (reply, request) => {
     if (reply.kind !== 'json' || reply.status !== 401 || reply.headers?.['www-authenticate']) return reply;
     const presented = hasBearer(request as AuthRequest);
     if (presented) this.#explain('A handler refused the token');
     const challenge = this.#challengeTo(presented, 'A handler refused the token');
     return { ...reply, headers: { ...reply.headers, 'www-authenticate': challenge } };
-  }
+  };
 }
 
 /** Returns a challenge of RFC 6750 §3 with the parameter of RFC 9728 §5.1. */

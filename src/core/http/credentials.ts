@@ -1,3 +1,4 @@
+import { Injectable } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import type { McpClock } from '../common/clock.js';
 import { LONGEST_TIMER_MS } from '../common/options.js';
@@ -6,7 +7,7 @@ import type { McpReply } from '../calls/reply.js';
 /*
  * # What the option `auth` decides in this room
  *
- * The room `auth` attaches the credentials of the caller to its request, and provides a `Challenger`. The room `http`
+ * `auth` attaches the credentials of the caller to its request, and puts a `Challenger` in its place. The room `http`
  * knows neither tokens nor keys: it only reads the caller, the time until which its streams may stay open, and the
  * header of a refusal. Without the option there is no challenger, and no request has credentials.
  */
@@ -34,8 +35,10 @@ export function credentialsOf(request: object): RequestCredentials | undefined {
   return (request as { [CREDENTIALS]?: RequestCredentials })[CREDENTIALS];
 }
 
-/** Adds `WWW-Authenticate` to refusals, which names where the caller can log in. */
+/** Admits callers by their tokens, and adds `WWW-Authenticate` to refusals, which names where the caller can log in. */
 export interface Challenger {
+  /** Admits a request, and sets its caller on it. @throws McpError, also as a rejection, that the request is refused with */
+  admit(request: object): true | Promise<true>;
   /**
    * Returns the error that a request is refused with.
    *
@@ -47,8 +50,12 @@ export interface Challenger {
   reply<Reply extends McpReply>(reply: Reply, request: object): Reply;
 }
 
-/** The injection token of the {@link Challenger}; `null` without the option `auth`. */
-export const CHALLENGER = Symbol('nestjs-mcp-streamable:challenger');
+/** Has the {@link Challenger} of an endpoint, from the moment on when plugins are attached, before the endpoint has a route. */
+@Injectable()
+export class Challenges {
+  /** `undefined`: without the option `auth` */
+  by: Challenger | undefined;
+}
 
 /**
  * Ends a stream when the token of its caller expires: the client reconnects, is refused, and gets a new token. The

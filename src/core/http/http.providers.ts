@@ -16,6 +16,7 @@ import {
   STATELESS_METHODS,
 } from './edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './edge/endpoint-route.js';
+import { Challenges } from './credentials.js';
 import { HttpEdge } from './edge/http-edge.js';
 import type { ResolvedHttpOptions } from './http.options.js';
 import { McpExceptionFilter } from './mcp-exception.filter.js';
@@ -26,6 +27,7 @@ import { McpResponder } from './responder.js';
 import { UnservedRequests } from './unserved-requests.js';
 
 export const httpProviders: Provider[] = [
+  Challenges,
   McpExceptionFilter,
   RefusalLog,
   UnservedRequests,

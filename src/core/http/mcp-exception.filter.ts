@@ -6,7 +6,7 @@ import { guardThrew, isPlain, logError, logger, nameOfEnhancer } from '../calls/
 import { loneRequestId, McpEndpoint } from '../eras/mcp-endpoint.js';
 import { McpError } from '../protocol/errors.js';
 import { errorResponse, type RequestId } from '../protocol/json-rpc.js';
-import { CHALLENGER, type Challenger } from './credentials.js';
+import { Challenges } from './credentials.js';
 import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
 import { UnknownPrincipalError } from './principal.js';
 import { RefusalLog } from './refusal-log.js';
@@ -79,7 +79,7 @@ export class McpExceptionFilter implements ExceptionFilter {
     @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
     @Inject(McpResponder) private readonly responder: McpResponder,
     @Inject(RefusalLog) private readonly refusals: RefusalLog,
-    @Inject(CHALLENGER) private readonly challenger: Challenger | null,
+    @Inject(Challenges) private readonly challenges: Challenges,
     @Inject(ENDPOINT_NAME) private readonly name: Pick<EndpointName, 'guards' | 'path'>,
     @Inject(ApplicationConfig) private readonly app: ApplicationConfig,
     @Inject(UnservedRequests) private readonly unserved: UnservedRequests,
@@ -94,7 +94,7 @@ export class McpExceptionFilter implements ExceptionFilter {
       return;
     }
     const refusal = this.endpoint.refusalFor(thrown);
-    const error = this.challenger ? this.challenger.refusal(refusal, request) : refusal;
+    const error = this.challenges.by ? this.challenges.by.refusal(refusal, request) : refusal;
     const status = refuse(error, request, http.getResponse<object>(), this.reader, this.responder);
     if (refusal instanceof McpError) this.refusals.note(request, refusal);
     // The message of the error is left out: a guard may quote the token that it refuses.

@@ -3,7 +3,7 @@ import type { Observable } from 'rxjs';
 import { McpClock } from '../common/clock.js';
 import { McpEndpoint, type McpIncoming } from '../eras/mcp-endpoint.js';
 import type { McpEvent } from '../protocol/events.js';
-import { CHALLENGER, type Challenger, whileAuthorized } from './credentials.js';
+import { Challenges, whileAuthorized } from './credentials.js';
 import { McpRequestReader } from './mcp-incoming.js';
 import { McpResponder } from './responder.js';
 
@@ -35,7 +35,7 @@ export abstract class McpController {
   /** @internal */
   @Inject(McpClock) protected readonly clock!: McpClock;
   /** @internal */
-  @Inject(CHALLENGER) protected readonly challenger!: Challenger | null;
+  @Inject(Challenges) protected readonly challenges!: Challenges;
 
   /** Takes messages of a client: each request among them becomes a call, and is answered by JSON or by a stream (P1–P3). */
   @Post()
@@ -44,7 +44,8 @@ export abstract class McpController {
     const incoming = this.requests.of(request);
     const exchange = await this.endpoint.post(incoming);
     const reply = await this.responses.replyOf(exchange, response);
-    if (reply.kind !== 'events') return this.responses.send(response, this.challenger?.reply(reply, request) ?? reply);
+    if (reply.kind !== 'events')
+      return this.responses.send(response, this.challenges.by?.reply(reply, request) ?? reply);
     const stream = this.responses.stream(response);
     if (!stream) return exchange.cancel();
     this.requests.release(request);
