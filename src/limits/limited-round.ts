@@ -102,7 +102,7 @@ export class LimitedRound implements McpRunHooks {
   get #handler(): string {
     const { target, sent } = this.run;
     const { kind, key } = target;
-    const isResource = kind === 'template' || kind === 'skill';
+    const isResource = kind === 'template' || kind === 'feature';
     return `The ${isResource ? 'resource' : kind} ${shown(kind === 'template' ? String(sent['uri']) : key)}`;
   }
 

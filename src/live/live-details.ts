@@ -1,6 +1,6 @@
+import { taskOptionOf } from '../core/handlers/decorators/task-options.js';
 import type { McpSession } from '../core/sessions/running/mcp-session.js';
 import type { McpSessionDetails } from '../core/sessions/running/session-state.js';
-import { toolTaskOf } from '../core/handlers/decorators/task-options.js';
 import type { ListedKind, McpEndpointHost, ToolExaminer } from '../core/plugins/mcp-plugin.js';
 import { tokensOfJson } from '../core/protocol/values.js';
 import { cut } from './live-events.js';
@@ -42,9 +42,16 @@ export async function handlerDetails(
     endpointGuards: host.guards,
     tokens: tokensOfJson(wire),
     ...(kind === 'tool' && { advice: (await findings()).filter(({ tool }) => tool === key) }),
-    ...(entry.kind === 'tool' && { task: toolTaskOf(entry)?.support }),
+    ...(entry.kind === 'tool' && { task: taskSupportOf(taskOptionOf(entry)) }),
     ...(histogram && { histogram: { bounds: BOUNDS_MS, counts: histogram } }),
   };
+}
+
+/** Returns whether clients need support for tasks to call a tool with this option `task`; `undefined`: it has no tasks. */
+function taskSupportOf(task: unknown): 'optional' | 'required' | undefined {
+  if (task === undefined) return undefined;
+  const { support = task } = task as { support?: unknown };
+  return support === 'required' ? 'required' : 'optional';
 }
 
 /**

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { McpDuplicateHandlerError } from '../core/handlers/handlers.errors.js';
-import { SKILL_FILE } from './skill-entry.js';
+import { SKILL_FILE } from './skill-kind.js';
 import { logger } from '../core/calls/operator-log.js';
 import { excessOf, type FoundFile, type FoundFiles, type SkillFolder, SkillFileError } from './skill-folder.js';
 import { type ManifestFile, type ManifestOfFiles, manifestOf, pathOfUri } from './skill-manifest.js';

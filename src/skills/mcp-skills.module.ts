@@ -5,8 +5,8 @@ import {
   Module,
 } from '@nestjs/common';
 import { assertAsyncOptions } from '../core/common/async-options.js';
-import { SkillsExtension } from './skills-extension.js';
 import { type McpSkillsOptions, resolveSkillsOptions, SKILLS_OPTION_NAMES, SKILLS_OPTIONS } from './skills.options.js';
+import { SkillsPlugin } from './skills.plugin.js';
 
 /** Takes the options of `McpSkillsModule.forRootAsync()`. @publicApi */
 export type McpSkillsModuleAsyncOptions = ConfigurableModuleAsyncOptions<McpSkillsOptions, 'createMcpSkillsOptions'>;
@@ -21,7 +21,7 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModule
 
 function withSkills(definition: DynamicModule): DynamicModule {
   const options = { provide: SKILLS_OPTIONS, useFactory: resolveSkillsOptions, inject: [MODULE_OPTIONS_TOKEN] };
-  return { ...definition, providers: [...(definition.providers ?? []), options, SkillsExtension] };
+  return { ...definition, providers: [...(definition.providers ?? []), options, SkillsPlugin] };
 }
 
 /**

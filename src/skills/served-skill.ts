@@ -3,12 +3,13 @@ import type { Skill as SkillManifest } from '@modelcontextprotocol/server/ext/sk
 import type { MaybePromise } from '../core/common/promises.js';
 import type { McpContext } from '../core/calls/mcp-context.js';
 import { logger } from '../core/calls/operator-log.js';
-import { invokeHooked } from '../core/handlers/invocation/invoke-hooked.js';
-import type { SkillEntry, SkillFiles } from '../core/handlers/registry/handler-table.js';
+import type { FeatureHandler } from '../core/plugins/feature-kind.js';
 import { type ProtocolError, sdk } from '../core/protocol/spec.js';
 import { type FolderSkill, originOf, readFile } from './folder-skills.js';
 import { excessOf, SkillFileError } from './skill-folder.js';
+import { frontmatterOf, pathOf, type SkillFiles } from './skill-kind.js';
 import { type ManifestFile, type ManifestOfFiles, manifestOf, pathOfUri } from './skill-manifest.js';
+import type { SkillOptions } from './skill-options.js';
 
 /** A skill as the methods of the extension see it: of a folder, or of a method with `@Skill()`. */
 export interface ServedSkill {
@@ -65,11 +66,13 @@ interface Run {
   readonly manifest: ManifestOfFiles;
 }
 
-export function servedMethodSkill(entry: SkillEntry): ServedSkill {
-  const { key: uri, path, frontmatter, dynamic, origin, guarded } = entry;
-  const name = frontmatter?.name ?? path.slice(path.lastIndexOf('/') + 1);
+export function servedMethodSkill(entry: FeatureHandler): ServedSkill {
+  const { key: uri, origin, guarded } = entry;
+  const options = entry.options as SkillOptions;
+  const { name, dynamic = false } = options;
+  const [path, frontmatter] = [pathOf(options), frontmatterOf(options)];
   const run = async (context: McpContext): Promise<Run> => {
-    const files = await invokeHooked(entry, { uri }, context);
+    const files = (await entry.run({ uri }, context)) as SkillFiles;
     const excess = excessOf(Array.from(files.values(), ({ byteLength: size }) => ({ size })));
     const made = excess === undefined ? await manifestOf(path, files) : { problem: excess };
     if ('manifest' in made) return { files, ...made };

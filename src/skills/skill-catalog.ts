@@ -3,7 +3,7 @@ import type { Resource } from '@modelcontextprotocol/server';
 import type { Skill as SkillManifest } from '@modelcontextprotocol/server/ext/skills';
 import type { McpContext } from '../core/calls/mcp-context.js';
 import { McpDuplicateHandlerError } from '../core/handlers/handlers.errors.js';
-import type { SkillEntry } from '../core/handlers/registry/handler-table.js';
+import type { FeatureHandler } from '../core/plugins/feature-kind.js';
 import { typeOfName } from '../core/handlers/results/files.js';
 import { type FolderSkill, originOf } from './folder-skills.js';
 import { type ServedSkill, servedFolderSkill, servedMethodSkill } from './served-skill.js';
@@ -44,7 +44,7 @@ export class SkillCatalog {
   readonly #slashes: number;
 
   /** @throws McpDuplicateHandlerError for two skills with one URI */
-  constructor(folders: readonly FolderSkill[], methods: readonly SkillEntry[]) {
+  constructor(folders: readonly FolderSkill[], methods: readonly FeatureHandler[]) {
     const origins = new Map(methods.map(({ key, origin }) => [key, origin]));
     const twice = folders.find(({ manifest }) => origins.has(manifest.uri));
     if (twice) {
@@ -119,7 +119,7 @@ export class SkillCatalog {
       items.push(...listed.filter((item) => item !== undefined));
       at += some.length;
     }
-    return { items, next: at < this.#skills.length ? this.#skills[at - 1]!.uri : undefined };
+    return { items, next: at < this.#skills.length ? (this.#skills[at - 1]?.uri ?? '') : undefined };
   }
 
   /** Returns the index of the first skill behind a URI. */

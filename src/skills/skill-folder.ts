@@ -2,7 +2,7 @@ import { constants, type Dirent } from 'node:fs';
 import { lstat, open, readdir, realpath, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { McpOptionError } from '../core/common/options.js';
-import { SKILL_FILE } from './skill-entry.js';
+import { SKILL_FILE } from './skill-kind.js';
 import { shown } from '../core/protocol/errors.js';
 
 /** Hosts need not load a skill with more files, or more bytes in all of them (SEP-2640, Limits). */

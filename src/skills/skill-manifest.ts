@@ -1,5 +1,5 @@
 import type { Skill as SkillManifest } from '@modelcontextprotocol/server/ext/skills';
-import { SKILL_FILE } from './skill-entry.js';
+import { SKILL_FILE } from './skill-kind.js';
 
 /** A file as the entry of its skill has it. */
 export interface ManifestFile {

@@ -1,7 +1,6 @@
 import type { McpContext } from '../core/calls/mcp-context.js';
-import type { CacheFields } from '../core/methods/cache-hints.js';
-import type { HandlerCalls } from '../core/methods/handler-calls.js';
-import { invalidParams, type ServedMethod, type ServedMethods } from '../core/methods/method.js';
+import type { ServedMethod, ServedMethods } from '../core/plugins/served-method.js';
+import { invalidParams } from '../core/protocol/spec.js';
 import type { McpCall } from '../core/calls/mcp-call.js';
 import { shown } from '../core/protocol/errors.js';
 import type { JsonRpcRequest } from '../core/protocol/json-rpc.js';
@@ -12,13 +11,12 @@ import { childrenOf, type SkillCatalog } from './skill-catalog.js';
 
 /** What the methods of an endpoint need. */
 export interface SkillParts {
-  readonly calls: HandlerCalls;
+  /** Returns the context of guards and methods. */
+  readonly context: (call: McpCall) => McpContext;
   /** Returns the skills as they are now. */
   readonly catalog: () => SkillCatalog;
   /** Entries on a page. */
   readonly pageSize: number;
-  /** Returns the hints of results for a caller. */
-  readonly hints: (call: McpCall) => Partial<CacheFields>;
 }
 
 interface ListParams {
@@ -37,23 +35,26 @@ const CURSOR = /^1:(.+)$/s;
  *
  * @see https://modelcontextprotocol.io/extensions/skills/overview
  */
-export function skillMethods({ calls, catalog, pageSize: size, hints }: SkillParts): ServedMethods {
+export function skillMethods({ context, catalog, pageSize: size }: SkillParts): ServedMethods {
   const list: ServedMethod<ListParams> = {
+    listHints: 'template',
     read: (request) => ({ cursor: cursorOf(request) }),
     async serve({ cursor }, call) {
-      const page = await catalog().manifests(calls.context(call), { after: cursor, size });
-      return { skills: page.items, ...nextOf(page.next), ...hints(call) };
+      const page = await catalog().manifests(context(call), { after: cursor, size });
+      return { skills: page.items, ...nextOf(page.next) };
     },
   };
   const get: ServedMethod<UriParams> = {
+    listHints: 'template',
     read: uriOf,
     async serve({ uri }, call) {
       const skill = catalog().get(uri);
       if (!skill) throw unknownSkill(uri);
-      return { skill: await visible(skill, uri, call, (context) => skill.manifest(context)), ...hints(call) };
+      return { skill: await visible(skill, uri, call, (context) => skill.manifest(context)) };
     },
   };
   const directory: ServedMethod<UriParams & ListParams> = {
+    listHints: 'template',
     read: (request) => ({ ...uriOf(request), cursor: cursorOf(request) }),
     async serve({ uri, cursor }, call) {
       const skill = catalog().around(uri);
@@ -62,7 +63,7 @@ export function skillMethods({ calls, catalog, pageSize: size, hints }: SkillPar
       if (!children) throw noFolder(uri);
       const rest = cursor === undefined ? children : children.filter((child) => child.uri > cursor);
       const resources = rest.slice(0, size);
-      return { resources, ...nextOf(rest.length > size ? resources.at(-1)!.uri : undefined), ...hints(call) };
+      return { resources, ...nextOf(rest.length > size ? resources.at(-1)!.uri : undefined) };
     },
   };
   /** Does something with a skill. To a caller from whom guards hide it, the answer is that for an unknown one. */
@@ -73,7 +74,7 @@ export function skillMethods({ calls, catalog, pageSize: size, hints }: SkillPar
     use: (context: McpContext) => Promise<T>,
   ): Promise<T> => {
     try {
-      return await use(calls.context(call));
+      return await use(context(call));
     } catch (error) {
       if (!(error instanceof sdk.ResourceNotFoundError)) throw error;
       throw uri === skill.uri ? unknownSkill(uri) : noFolder(uri);

@@ -1,5 +1,6 @@
-import type { SkillOptions } from './skill-options.js';
 import { declareHandler } from '../core/handlers/decorators/handler.decorators.js';
+import { SKILL } from './skill-kind.js';
+import type { SkillOptions } from './skill-options.js';
 
 /**
  * A method with `@Skill()` returns this: the text of `SKILL.md`, or the files of the skill by path below its folder, such as
@@ -29,5 +30,5 @@ export type McpSkillContent = string | Readonly<Record<string, string | Uint8Arr
  * @publicApi
  */
 export function Skill(options: SkillOptions): MethodDecorator {
-  return declareHandler('Skill', { kind: 'skill', options });
+  return declareHandler('Skill', { kind: 'feature', feature: SKILL, options });
 }

@@ -47,5 +47,5 @@ async function learn(run: McpRun, known: KnownOff): Promise<void> {
 }
 
 function isListed(kind: McpHandlerTarget['kind']): kind is ListedKind {
-  return kind !== 'skill' && kind !== 'method' && kind !== 'completion';
+  return kind !== 'feature' && kind !== 'method' && kind !== 'completion';
 }

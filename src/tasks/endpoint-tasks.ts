@@ -28,7 +28,7 @@ import { TaskCall } from './task-call.js';
 import { ACTIVE, type McpStoredTask, type McpTaskInfo, type McpTaskStore, type McpNewTask } from './task-store.js';
 import { taskNotifications } from './task-watch.js';
 import type { ResolvedTasksOptions } from './tasks.options.js';
-import { type ToolTask, toolTaskOf } from '../core/handlers/decorators/task-options.js';
+import { type ToolTask, toolTaskOf } from './tool-task.js';
 
 /** Matches ids as {@link randomToken} makes them. Any other text of a client is refused before the store is asked. */
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);

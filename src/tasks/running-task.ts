@@ -30,7 +30,7 @@ import {
   type McpStoredTask,
 } from './task-store.js';
 import { taskResult } from './task-wire.js';
-import type { ToolTask } from '../core/handlers/decorators/task-options.js';
+import type { ToolTask } from './tool-task.js';
 
 const REPORTS = channel(TASK_REPORTS_CHANNEL);
 /** Two writes of a status message are so many milliseconds apart. */

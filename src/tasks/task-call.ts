@@ -5,7 +5,7 @@ import { withoutUrlRequired } from '../core/methods/method-dispatcher.js';
 import type { McpRun, McpRunHooks, Passed } from '../core/plugins/mcp-plugin.js';
 import { McpError, RefusedCall } from '../core/protocol/errors.js';
 import type { RunningTask, TaskNode, TaskOutcome } from './running-task.js';
-import type { ToolTask } from '../core/handlers/decorators/task-options.js';
+import type { ToolTask } from './tool-task.js';
 
 /**
  * # A call that may become a task

@@ -1,5 +1,5 @@
 import type { McpCall } from '../core/calls/mcp-call.js';
-import type { ServedMethod, ServedMethods } from '../core/methods/method.js';
+import type { ServedMethod, ServedMethods } from '../core/plugins/served-method.js';
 import type { ToolAccess } from '../core/methods/tool-access.js';
 import { shown } from '../core/protocol/errors.js';
 import { isObject, type JsonRpcRequest } from '../core/protocol/json-rpc.js';

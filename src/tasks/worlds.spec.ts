@@ -15,7 +15,7 @@ import { EndpointTasks } from './endpoint-tasks.js';
 import { InMemoryTaskStore } from './in-memory-task-store.js';
 import type { McpStoredTask, McpTaskStore } from './task-store.js';
 import { resolveTasksOptions } from './tasks.options.js';
-import type { ToolTask } from '../core/handlers/decorators/task-options.js';
+import type { ToolTask } from './tool-task.js';
 
 /** More than a tick. */
 const ROUND_MS = 6_000;

@@ -62,7 +62,7 @@ const INTERNAL: Reasons = {
     ],
     'it shows and cancels tasks, which are diverted calls': ['DivertedCalls', 'DivertedClient'],
     'it shows the sessions of this node': ['LiveSessions'],
-    'it shows an option of tools': ['toolTaskOf'],
+    'it shows an option of tools': ['taskOptionOf'],
     'it shows the paths of an endpoint, and has the hosts of its endpoints (E1)': ['HttpEdge', 'isCrossOrigin'],
     'it sends events to pages as streams are sent to clients': ['McpResponder', 'StreamFlow'],
     'what an operator has done is logged': ['logger'],
@@ -113,7 +113,6 @@ const INTERNAL: Reasons = {
   testing: {
     'tests find an endpoint by its path in the router of the app': ['HttpEdge'],
     'tests count open responses, and apps close without waiting for calls': ['McpResponder', 'McpEndpoint'],
-    'tests do not count timers that stand as long as an extension does': ['EndpointExtensions'],
     'the contract of event stores has two scopes': ['isShared'],
   },
 };

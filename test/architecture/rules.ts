@@ -45,8 +45,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
 };
 /** Imports of the core that are going away: features, and routes, are found by the door. See docs/decisions/one-door.md. */
 const LEFT: Readonly<Record<string, readonly string[]>> = {
-  handlers: ['skills'],
-  methods: ['doctor', 'skills'],
+  methods: ['doctor'],
 };
 const CHAMBERS: readonly string[] = ['state'];
 
@@ -112,7 +111,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   // An extension of the protocol and a plugin: adds its methods, and makes calls tasks.
   tasks: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers', 'methods'], contracts: false },
   // Another extension: its handlers are entries of the table, their files resources of a template.
-  skills: { rooms: ['common', 'protocol', 'calls', 'sessions', 'handlers', 'methods'], contracts: false },
+  skills: { rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'handlers', 'methods'], contracts: false },
   // The testing kit finds endpoints by their host, counts what they hold, and follows tasks as our client does.
   testing: {
     rooms: ['common', 'protocol', 'plugins', 'methods', 'eras', 'http', 'doctor', 'client', 'stores', ROOT],
@@ -339,9 +338,6 @@ const NAMES_TASKS: Readonly<Record<string, string>> = {
   'src/core/common/formats.ts': 'the formats of all that is stored stand in one list',
   'src/core/handlers/decorators/handler-options.ts': 'options of `@Tool()` are declared where the decorator is',
   'src/core/handlers/decorators/task-options.ts': 'the same',
-  'src/core/handlers/registry/handler-table.ts':
-    'the start fails for a tool with the option where no module keeps tasks',
-  'src/core/methods/endpoint-handlers.ts': 'the same',
   'src/core/sessions/mcp-session.service.ts':
     '`McpCounts.tasks` is a count of health checks; results of the old methods are checked by name',
   'src/core/plugins/rings.ts': 'the order of all features stands in one list',

@@ -11,7 +11,6 @@ import {
   type ExecutionContext,
   type Type,
 } from '@nestjs/common';
-import type { ModuleRef } from '@nestjs/core';
 import { IsInt, IsString } from 'class-validator';
 import {
   type McpHandlerSchema,
@@ -30,8 +29,8 @@ import { map } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { HandlerCalls } from '../../src/core/methods/handler-calls.js';
-import { McpExtension } from '../../src/core/methods/extensions.js';
-import type { ServedMethods } from '../../src/core/methods/method.js';
+import type { ServedMethod } from '../../src/core/plugins/served-method.js';
+import { type McpEndpointHost, McpPlugin } from '../../src/core/plugins/mcp-plugin.js';
 import { gate, ONE_ADAPTER, serverInfo, startFailure } from '../support/app.js';
 import { eventually, officialClients, testApps } from '../support/test-apps.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -313,31 +312,29 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
 
 /** As modules of this package add theirs. */
 @Injectable()
-class CountingExtension extends McpExtension {
-  readonly id = 'io.modelcontextprotocol/counting';
-  override readonly settings = { upTo: 3 };
-  override readonly era = 'modern';
+class CountingPlugin extends McpPlugin {
+  readonly ring = 'app';
 
-  override methods(endpoint: ModuleRef): ServedMethods {
-    const calls = endpoint.get(HandlerCalls);
-    return {
-      'tasks/count': {
-        read: ({ params }) => params,
-        serve: async (_params, call) => ({ method: calls.context(call).method, counted: 3 }),
-      },
+  attach(host: McpEndpointHost): undefined {
+    if (!host.isDefault) return;
+    const count: ServedMethod = {
+      read: ({ params }) => params,
+      serve: async (_params, call) => ({ method: host.get(HandlerCalls).context(call).method, counted: 3 }),
     };
+    const id = 'io.modelcontextprotocol/counting';
+    host.extend({ id, settings: { upTo: 3 }, era: 'modern', methods: { 'tasks/count': count } });
   }
 }
 
 @Injectable()
-class ElsewhereExtension extends CountingExtension {
+class ElsewherePlugin extends CountingPlugin {
   override readonly endpoint = 'nowhere';
 }
 
-describe.each(ONE_ADAPTER)('an extension of a module of the package, on %s', (adapter) => {
-  const start = testApps(adapter, { shared: true, providers: [CountingExtension] });
+describe.each(ONE_ADAPTER)('an extension of a plugin, on %s', (adapter) => {
+  const start = testApps(adapter, { shared: true, providers: [CountingPlugin] });
 
-  it('X1: an extension of a module of the package is declared, and its methods are served to clients that declare it', async () => {
+  it('X1: an extension of a plugin is declared, and its methods are served to clients that declare it', async () => {
     const app = await start({ extensions: { [SEARCH]: {} } });
     const capabilities = { extensions: { 'io.modelcontextprotocol/counting': {} } };
     const ask = await ERAS.modern(app, capabilities);
@@ -348,10 +345,10 @@ describe.each(ONE_ADAPTER)('an extension of a module of the package, on %s', (ad
     expect((await (await ERAS.legacy(app, capabilities))('tasks/count')).error).toMatchObject({ code: -32601 });
   });
 
-  it('an extension of a module of the package is added to the endpoint that it names, or to the one without a name', async () => {
+  it('an extension of a plugin is added to the endpoint that the plugin names, or chooses', async () => {
     const failure = await startFailure(adapter, () => ({
       imports: [McpStreamableModule.forRoot({ serverInfo })],
-      providers: [ElsewhereExtension],
+      providers: [ElsewherePlugin],
     }));
     expect(failure.message).toContain('"nowhere"');
     const app = await start({
@@ -410,7 +407,7 @@ describe.each(ONE_ADAPTER)('the start fails, on %s,', (adapter) => {
     const option = await failureOf([], { server, extensions: { [SEARCH]: {} } });
     expect(option).toMatchObject({ name: 'McpOptionError', option: 'extensions' });
     expect((await failureOf([withMethod('acme/x')], { server })).message).toContain('"server"');
-    expect((await failureOf([CountingExtension], { server })).message).toContain('"server"');
+    expect((await failureOf([CountingPlugin], { server })).message).toContain('"server"');
   });
 });
 

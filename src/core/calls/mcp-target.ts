@@ -9,8 +9,11 @@ export type McpHandlerKind = 'tool' | 'resource' | 'template' | 'prompt' | 'meth
  * @internal
  */
 export interface McpTarget {
-  /** The kind of its handler; of a completion `completion`, of every other method that the endpoint serves `method`. */
-  readonly kind: McpHandlerKind | 'skill' | 'completion';
+  /**
+   * The kind of its handler, `feature` for one that a feature adds; of a completion `completion`, of every other method that the endpoint
+   * serves `method`.
+   */
+  readonly kind: McpHandlerKind | 'feature' | 'completion';
   /** The name of the tool or prompt, the URI of the resource, the URI template of the template, the name of the method. */
   readonly key: string;
   /** Where its handler is from, if not from a decorator or the registry: the class of a catalogue. */
@@ -20,7 +23,7 @@ export interface McpTarget {
   readonly outputSchema?: object | undefined;
 }
 
-/** A handler that a call may be for: a tool, prompt, resource, template or skill. @internal */
+/** A handler that a call may be for: a tool, prompt, resource, template, or one of a feature. @internal */
 export interface McpHandlerTarget extends McpTarget {
   /** Names the handler in messages, such as `OrderTools.find`. */
   readonly origin: string;

@@ -10,9 +10,8 @@ import { logger } from '../calls/operator-log.js';
 import { MCP_OPTIONS } from '../common/options.js';
 import { DeclaredHandlers } from '../handlers/discovery/declared-handlers.js';
 import { type ResolvedHandlerOptions, detailsForLocalCallers } from '../handlers/handlers.options.js';
-import { assertNoTask, HandlerTable } from '../handlers/registry/handler-table.js';
-import { assertNoSkills } from '../../skills/skill-entry.js';
-import { SKILLS_EXTENSION, TASKS_EXTENSION } from '../protocol/extensions.js';
+import { McpHandlerDefinitionError } from '../handlers/handlers.errors.js';
+import { type HandlerEntry, HandlerTable, needsOf } from '../handlers/registry/handler-table.js';
 import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointExtensions } from './extensions.js';
 import { EndpointHost } from './endpoint-host.js';
@@ -48,19 +47,23 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
   /**
    * Runs when global guards are set, handlers are registered, and all modules exist.
    *
-   * @throws McpHandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
+   * @throws McpHandlerDefinitionError also for a handler that needs an extension which no module has added
    */
   async onApplicationBootstrap(): Promise<void> {
     await this.plugins.start();
     this.extensions.loadViews();
-    if (!this.extensions.has(TASKS_EXTENSION)) this.table.assertEach(assertNoTask);
-    if (!this.extensions.has(SKILLS_EXTENSION)) assertNoSkills(this.table);
+    this.table.assertEach((entry) => this.#assertServed(entry));
     if (this.host.offer.serves === 'handlers') adviseOnHandlers(this.endpoint, this.options, this.policy, this.table);
   }
 
   onModuleDestroy(): void {
     this.relay.close();
     this.table.close();
+  }
+
+  #assertServed(entry: HandlerEntry): void {
+    const needed = needsOf(entry).find(({ extension }) => !this.extensions.has(extension));
+    if (needed) throw new McpHandlerDefinitionError(entry.origin, needed.unserved);
   }
 }
 

@@ -30,7 +30,6 @@ import { HandlerTable, LIST_OF } from '../handlers/registry/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { EndpointExtensions } from './extensions.js';
 import { ListChangedRelay } from './lists.js';
-import type { ServedMethod } from './method.js';
 
 /** One endpoint for its plugins: the features of the package, then the plugins of the app, in the order in which they are found. */
 @Injectable()
@@ -115,7 +114,7 @@ export class EndpointHost extends McpEndpointHost {
   }
 
   extend(extension: EndpointExtension): void {
-    this.extensions.extend(extension as EndpointExtension<ServedMethod>);
+    this.extensions.extend(extension);
   }
 
   serve(source: HandlerSource): void {

@@ -1,79 +1,35 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { DiscoveryService, ModuleRef } from '@nestjs/core';
-import { EndpointMark } from '../handlers/discovery/app-scan.js';
 import { APPS_EXTENSION, VIEW_MIME_TYPE, viewOf } from '../handlers/decorators/app-views.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';
+import { EndpointSources } from '../handlers/registry/endpoint-sources.js';
 import { HandlerTable, type MethodEntry } from '../handlers/registry/handler-table.js';
 import { frozenJson } from '../handlers/schema/schema-compiler.js';
-import type { McpEra } from '../protocol/era.js';
 import { shown } from '../protocol/errors.js';
 import type { EndpointExtension } from '../plugins/mcp-plugin.js';
 import { Offer } from '../plugins/offer.js';
-import type { ExtensionSettings } from '../protocol/extensions.js';
+import { EndpointCachePolicy, listHints } from './cache-hints.js';
 import { EndpointCapabilities } from './capabilities.js';
 import { HandlerCalls } from './handler-calls.js';
 import { MethodDispatcher } from './method-dispatcher.js';
-import type { ServedMethod, ServedMethods } from './method.js';
+import type { ServedMethod, ServedMethods } from '../plugins/served-method.js';
 
-/**
- * An extension of the protocol that a module of this package adds to an endpoint is a provider anywhere in the app,
- * which is found when the endpoint starts. Apps use `@McpMethod()`.
- *
- * @internal
- */
-export abstract class McpExtension {
-  abstract readonly id: string;
-  /** Clients read these settings in the capabilities. */
-  readonly settings: ExtensionSettings = {};
-  /** The era of the extension. @default both */
-  readonly era?: McpEra;
-  /** Whether clients must declare it, too, before they call its methods. */
-  readonly mutual: boolean = true;
-  /** The option `name` of its endpoint. @default the only one, or the one without a name */
-  readonly endpoint?: string | undefined;
-
-  /**
-   * Returns the methods of the extension at one endpoint.
-   *
-   * @param endpoint finds the parts of the endpoint: `endpoint.get(HandlerCalls)`
-   */
-  methods(_endpoint: ModuleRef): ServedMethods {
-    return {};
-  }
-
-  /** Counts timers that it has as long as the app runs. Tests, which look for timers that are left, do not count them. */
-  get standingTimers(): number {
-    return 0;
-  }
-}
-
-/** Adds the extensions of the package's modules and the methods of decorated handlers to an endpoint. */
+/** Adds the extensions of plugins and the methods of decorated handlers to an endpoint. */
 @Injectable()
 export class EndpointExtensions {
-  readonly #added: McpExtension[] = [];
   readonly #ids = new Set<string>();
 
   constructor(
     @Inject(EndpointCapabilities) private readonly capabilities: EndpointCapabilities,
-    @Inject(DiscoveryService) private readonly discovery: DiscoveryService,
-    @Inject(EndpointMark) private readonly mark: EndpointMark,
     @Inject(HandlerCalls) private readonly calls: HandlerCalls,
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MethodDispatcher) private readonly dispatcher: MethodDispatcher,
-    @Inject(ModuleRef) private readonly endpoint: ModuleRef,
     @Inject(Offer) private readonly offer: Offer,
+    @Inject(EndpointSources) private readonly sources: EndpointSources,
+    @Inject(EndpointCachePolicy) private readonly policy: EndpointCachePolicy,
   ) {}
 
-  /**
-   * Adds the extensions and methods. It is called once, after the handlers are found.
-   *
-   * @throws McpHandlerDefinitionError
-   */
+  /** Adds the methods of handlers, with their extensions. It is called once, after the handlers are found. */
   load(): void {
-    const instances = this.discovery.getProviders().map(({ instance }): unknown => instance);
-    const endpoints = instances.filter((instance) => instance instanceof EndpointMark);
-    const found = new Set(instances.filter((instance) => instance instanceof McpExtension));
-    for (const extension of found) if (this.#owns(extension, endpoints)) this.#add(extension);
     for (const entry of this.table.all('method')) {
       const { extension, era, key } = entry;
       if (extension !== undefined) this.capabilities.declare(extension, {}, era);
@@ -82,13 +38,13 @@ export class EndpointExtensions {
   }
 
   /** Adds an extension of a plugin. @throws Error when there is a method of that name; McpHandlerDefinitionError with the option `server` */
-  extend({ id, settings = {}, era, mutual = true, methods }: EndpointExtension<ServedMethod>): void {
+  extend({ id, settings = {}, era, mutual = true, methods }: EndpointExtension): void {
     this.offer.assertHandlers(id, 'its endpoint has the option "server", which serves no handlers of the app.');
     this.#ids.add(id);
     this.capabilities.declare(id, frozenJson(settings), era);
     const extension = mutual ? id : undefined;
-    const all = Object.entries(methods).map(([name, method]) => [name, { era, ...method, extension }] as const);
-    this.dispatcher.add(Object.fromEntries(all));
+    const all = Object.entries(methods).map(([name, method]) => [name, { era, ...this.#hinted(method), extension }]);
+    this.dispatcher.add(Object.fromEntries(all) as ServedMethods);
   }
 
   /**
@@ -109,14 +65,23 @@ export class EndpointExtensions {
     }
   }
 
-  /** Returns whether a module of this package has added an extension. */
+  /** Returns whether a plugin has added an extension. */
   has(id: string): boolean {
     return this.#ids.has(id);
   }
 
-  /** Sums up {@link McpExtension.standingTimers}. */
-  get standingTimers(): number {
-    return this.#added.reduce((total, { standingTimers }) => total + standingTimers, 0);
+  /** Adds the cache hints of a list to the results of a method. */
+  #hinted(method: ServedMethod): ServedMethod {
+    const { listHints: kind } = method;
+    if (!kind) return method;
+    const { sources, policy } = this;
+    return {
+      ...method,
+      serve: async (params, call) => {
+        const result = await method.serve(params, call);
+        return { ...result, ...listHints(call, sources, kind, policy) };
+      },
+    };
   }
 
   #hasViews(): boolean {
@@ -129,22 +94,6 @@ export class EndpointExtensions {
     return Array.from(this.table.all('resource')).flatMap(({ key, wire }) =>
       wire.mimeType === VIEW_MIME_TYPE ? [key] : [],
     );
-  }
-
-  #owns({ id, endpoint: name }: McpExtension, endpoints: readonly EndpointMark[]): boolean {
-    if (name === undefined) return endpoints.length === 1 || this.mark.name === undefined;
-    if (endpoints.some((each) => each.name === name)) return this.mark.name === name;
-    const known = namesText(endpoints.map((each) => each.name ?? '(without a name)'));
-    throw new McpHandlerDefinitionError(
-      id,
-      `it belongs to the endpoint "${name}", which the app does not have. ${known}`,
-    );
-  }
-
-  #add(extension: McpExtension): void {
-    const { id, settings, era, mutual } = extension;
-    this.extend({ id, settings, era, mutual, methods: extension.methods(this.endpoint) });
-    this.#added.push(extension);
   }
 }
 

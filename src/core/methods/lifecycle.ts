@@ -4,7 +4,8 @@ import { arePlainCapabilities, isPlainInfo } from '../protocol/era.js';
 import { MODERN_REVISIONS } from '../protocol/revisions.js';
 import { type CachePolicy, discoveryHints } from './cache-hints.js';
 import type { EndpointCapabilities } from './capabilities.js';
-import { type ServedMethod, type ServedMethods, paramsReader } from './method.js';
+import type { ServedMethod, ServedMethods } from '../plugins/served-method.js';
+import { paramsReader } from './method.js';
 
 export interface ServerIdentity {
   readonly serverInfo: Implementation;

@@ -14,7 +14,9 @@ import { shown } from '../protocol/errors.js';
 import { type CachePolicy, listHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { TemplateResources } from './resource-listings.js';
-import { invalidParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
+import type { ServedMethod, ServedMethods } from '../plugins/served-method.js';
+import { invalidParams } from '../protocol/spec.js';
+import { paramsReader } from './method.js';
 
 /** The prefix is the version of the format. The ordinal of a source follows, and a place in its list. */
 const CURSOR = /^4:(\d{1,9}):(.+)$/s;

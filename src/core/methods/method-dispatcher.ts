@@ -10,7 +10,7 @@ import type { JsonRpcRequest } from '../protocol/json-rpc.js';
 import { type MethodFacts, METHODS } from '../protocol/methods.js';
 import { sdk } from '../protocol/spec.js';
 import { assertExtension, type EndpointCapabilities } from './capabilities.js';
-import type { ServedMethod, ServedMethods } from './method.js';
+import type { ServedMethod, ServedMethods } from '../plugins/served-method.js';
 
 /**
  * # Serves decorated handlers: a table from method to function

@@ -1,44 +1,9 @@
 import { isObject } from '../protocol/json-rpc.js';
-import type { MaybePromise } from '../common/promises.js';
-import type { McpCall } from '../calls/mcp-call.js';
-import type { McpTarget } from '../calls/mcp-target.js';
+import type { RawParams } from '../plugins/served-method.js';
 import type { McpEra } from '../protocol/era.js';
 import type { JsonRpcRequest } from '../protocol/json-rpc.js';
-import { checkedBySpec, type ProtocolError, sdk, type SpecTypeName } from '../protocol/spec.js';
+import { checkedBySpec, invalidParams, type SpecTypeName } from '../protocol/spec.js';
 import { isLarger, MAX_CHECKED_VALUES } from '../protocol/values.js';
-
-/** A method that an endpoint serves. */
-export interface ServedMethod<Params = unknown> {
-  /** The era that has the method. @default that of its row in `METHODS`, else both */
-  readonly era?: McpEra | undefined;
-  /** The id of its extension: a client that did not declare it is refused. */
-  readonly extension?: string | undefined;
-  /**
-   * Reads the parameters, with the fields that the method has and no others.
-   *
-   * @throws ProtocolError -32602 that names the field
-   */
-  read(request: JsonRpcRequest, era: McpEra): Params;
-  /**
-   * Finds what a call is for. Its parameters are unchecked.
-   *
-   * @returns `undefined`: there is no such thing
-   */
-  find?(params: RawParams, call: McpCall): MaybePromise<McpTarget | undefined>;
-  /**
-   * Serves a request.
-   *
-   * @returns the result, or a promise of it
-   * @throws an error with a JSON-RPC code and a message for the client
-   */
-  serve(params: Params, call: McpCall): object | Promise<object>;
-}
-
-/** Maps names to methods. */
-export type ServedMethods = Readonly<Record<string, ServedMethod>>;
-
-/** Parameters before they are checked. */
-export type RawParams = Readonly<Record<string, unknown>>;
 
 const NO_PARAMS: RawParams = Object.freeze({});
 
@@ -65,8 +30,9 @@ export function paramsReader<Params>(
     }
     const { value, problem } = checkedBySpec(type, { method, params: known ? known(params, era) : params });
     if (!problem) return (value as { params: Params }).params;
-    const message = `The parameters of "${method}" do not match the specification: "${problem.path}": ${problem.message}.`;
-    throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, message);
+    throw invalidParams(
+      `The parameters of "${method}" do not match the specification: "${problem.path}": ${problem.message}.`,
+    );
   };
 }
 
@@ -83,8 +49,4 @@ const RELATED_TASK = 'io.modelcontextprotocol/related-task';
 
 export function isRecordOfTexts(value: unknown): value is Record<string, string> {
   return isObject(value) && Object.values(value).every((member) => typeof member === 'string');
-}
-
-export function invalidParams(message: string): ProtocolError {
-  return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, message);
 }

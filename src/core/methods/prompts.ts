@@ -15,14 +15,9 @@ import { notFound } from '../handlers/results/handler-failure.js';
 import { sdk } from '../protocol/spec.js';
 import { canonicalUri } from '../protocol/uris.js';
 import type { HandlerCalls } from './handler-calls.js';
-import {
-  invalidParams,
-  isRecordOfTexts,
-  type RawParams,
-  type ServedMethod,
-  type ServedMethods,
-  paramsReader,
-} from './method.js';
+import type { RawParams, ServedMethod, ServedMethods } from '../plugins/served-method.js';
+import { invalidParams } from '../protocol/spec.js';
+import { isRecordOfTexts, paramsReader } from './method.js';
 import { isUri } from './resources.js';
 
 interface GetParams {

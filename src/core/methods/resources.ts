@@ -12,7 +12,8 @@ import { canonicalUri, MAX_URI_CHARACTERS } from '../protocol/uris.js';
 import { notFound } from '../handlers/results/handler-failure.js';
 import { type CachePolicy, withReadHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { type ServedMethod, type ServedMethods, paramsReader, type RawParams } from './method.js';
+import type { ServedMethod, ServedMethods, RawParams } from '../plugins/served-method.js';
+import { paramsReader } from './method.js';
 
 interface UriParams {
   readonly uri: string;

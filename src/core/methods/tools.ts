@@ -8,7 +8,8 @@ import { isObject } from '../protocol/json-rpc.js';
 import { paramHeadersFault } from '../protocol/modern-headers.js';
 import { wrappedResult } from '../protocol/structured-content.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { type RawParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
+import type { RawParams, ServedMethod, ServedMethods } from '../plugins/served-method.js';
+import { paramsReader } from './method.js';
 
 interface CallParams {
   readonly name: string;

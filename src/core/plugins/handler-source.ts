@@ -1,5 +1,6 @@
 import type { MaybePromise } from '../common/promises.js';
 import type { McpCall } from '../calls/mcp-call.js';
+import type { McpContext } from '../calls/mcp-context.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 
 /** Lists show handlers of these kinds. @internal */
@@ -56,6 +57,15 @@ export interface HandlerSource {
 }
 
 type SourceClass = object & { readonly name: string };
+
+/** Runs a handler of a source without the enhancers of the app: it stands in the place of a function. @internal */
+export interface BareHandler {
+  /** Whether `admits` refuses some callers. */
+  readonly guarded: boolean;
+  run(args: Readonly<Record<string, unknown>>, context: McpContext): Promise<unknown>;
+  /** Returns whether a caller may have what it would return. */
+  admits(args: Readonly<Record<string, unknown>>, context: McpContext): MaybePromise<boolean>;
+}
 
 /** A part of the list of a source. @internal */
 export interface SourcePage {

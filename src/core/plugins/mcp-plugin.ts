@@ -11,10 +11,12 @@ import type { McpQuestion } from '../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import type { McpEra } from '../protocol/era.js';
 import type { ExtensionSettings } from '../protocol/extensions.js';
+import type { FeatureHandler, FeatureKind } from './feature-kind.js';
 import type { HandlerSource, ListedKind } from './handler-source.js';
 import type { ListenTopics } from './listen-topics.js';
 import type { Offer } from './offer.js';
 import type { McpRing } from './rings.js';
+import type { ServedMethods } from './served-method.js';
 
 export type { ListedKind } from './handler-source.js';
 
@@ -100,7 +102,7 @@ export abstract class McpEndpointHost {
   /**
    * Makes a handler for a source.
    *
-   * @param registration as `McpRegistry` takes it: data, and a function
+   * @param registration as `McpRegistry` takes it: data, and a function, or a `BareHandler`, as its `handler`
    * @param source names where it is from, in messages and metrics
    * @throws McpHandlerDefinitionError when the endpoint cannot serve it, and what plugins throw
    */
@@ -123,6 +125,8 @@ export abstract class McpEndpointHost {
 export interface EndpointHandlersView {
   get(kind: ListedKind, key: string): ListedHandler | undefined;
   all(kind: ListedKind): Iterable<ListedHandler>;
+  /** Returns the handlers of a kind that a feature adds, as they were found. */
+  ofFeature(feature: FeatureKind): readonly FeatureHandler[];
 }
 
 /** A handler as lists show it, and who may call it. @internal */
@@ -156,8 +160,8 @@ export interface EndpointNodes {
   alive(): Promise<readonly string[] | undefined>;
 }
 
-/** An extension of the protocol that a plugin adds. `Method` is a `ServedMethod`. @internal */
-export interface EndpointExtension<Method = unknown> {
+/** An extension of the protocol that a plugin adds. @internal */
+export interface EndpointExtension {
   readonly id: string;
   /** Clients read these settings in the capabilities. @default none */
   readonly settings?: ExtensionSettings;
@@ -165,7 +169,7 @@ export interface EndpointExtension<Method = unknown> {
   readonly era?: McpEra;
   /** Whether clients must declare it, too, before they call its methods. @default true */
   readonly mutual?: boolean;
-  readonly methods: Readonly<Record<string, Method>>;
+  readonly methods: ServedMethods;
 }
 
 /** Examines the tools of an endpoint. What a plugin returns from `attach()` extends it, and is found by `host.find()`. @internal */
@@ -192,7 +196,7 @@ export interface McpEndpointPlugin {
    */
   call?(call: McpCall): McpCallHooks | undefined;
   /**
-   * Asked about each tool, prompt, resource, template and skill when plugins are attached, or when it is registered, and again after
+   * Asked about each tool, prompt, resource, template, and handler of a feature, when plugins are attached, or when it is registered, and again after
    * `refresh()` of the endpoint.
    *
    * @returns its hooks; `undefined`: calls of the handler pay nothing

@@ -67,18 +67,19 @@ export class PluginHost implements CallPlugins {
    * @throws what `attach()` throws
    */
   attach(plugins: readonly McpPlugin[], hostFor: (refresh: McpEndpointHost['refresh']) => McpEndpointHost): void {
-    this.#attached = plugins
-      .flatMap((each) => {
-        const refreshed = { at: 0 };
-        const refresh = (kind?: ListedKind): void => {
-          refreshed.at = ++this.generation;
-          if (kind) host.changed(kind);
-        };
-        const host = hostFor(refresh);
-        const plugin = each.attach(host);
-        return plugin ? [{ name: each.constructor.name, ring: each.ring, plugin, refreshed }] : [];
-      })
-      .toSorted((one, other) => RINGS.indexOf(one.ring) - RINGS.indexOf(other.ring));
+    const attached: Attached[] = [];
+    this.#attached = attached;
+    for (const each of plugins) {
+      const refreshed = { at: 0 };
+      const refresh = (kind?: ListedKind): void => {
+        refreshed.at = ++this.generation;
+        if (kind) host.changed(kind);
+      };
+      const host = hostFor(refresh);
+      const plugin = each.attach(host);
+      if (plugin) attached.push({ name: each.constructor.name, ring: each.ring, plugin, refreshed });
+    }
+    attached.sort((one, other) => RINGS.indexOf(one.ring) - RINGS.indexOf(other.ring));
     const ofCalls = this.#attached.filter(({ plugin }) => 'call' in plugin);
     const inRings = (isThere: (ring: McpRing) => boolean) =>
       ofCalls.filter(({ ring }) => isThere(ring)).map(({ plugin }) => plugin);
@@ -96,7 +97,7 @@ export class PluginHost implements CallPlugins {
     return this.#attached.filter(({ plugin }) => typeof plugin.handler === 'function').map(({ name }) => name);
   }
 
-  /** Returns what a plugin does, by its class; `undefined`: none does it. */
+  /** Returns what a plugin does, by its class; `undefined`: none does it. While plugins are attached, it knows those before. */
   find<T extends object>(type: abstract new (...args: never[]) => T): T | undefined {
     const all = this.#attached.map(({ plugin }): object => plugin);
     return all.find((plugin): plugin is T => plugin instanceof type);

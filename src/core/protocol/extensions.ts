@@ -7,9 +7,6 @@ export type ExtensionSettings = Readonly<Record<string, unknown>>;
 /** The id of the extension for tasks (SEP-2663). @internal */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 
-/** The id of the extension for skills (SEP-2640). @internal */
-export const SKILLS_EXTENSION = 'io.modelcontextprotocol/skills';
-
 /**
  * Tells whether a method is about a task that exists: such a request is served also while its caller may begin no further call, or
  * the caller could neither answer nor cancel the tasks that take its places (E14).

@@ -94,3 +94,8 @@ interface AnyStandard {
   readonly safeParseAsync?: (value: unknown, context: object) => Promise<ZodOutcome>;
   readonly allows?: (value: unknown) => boolean;
 }
+
+/** Makes the error for parameters that are none of a method. @internal */
+export function invalidParams(message: string): ProtocolError {
+  return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, message);
+}

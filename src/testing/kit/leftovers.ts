@@ -2,7 +2,6 @@ import { AssertionError } from 'node:assert';
 import type { INestApplication } from '@nestjs/common';
 import { McpEndpoint } from '../../core/eras/mcp-endpoint.js';
 import { McpResponder } from '../../core/http/responder.js';
-import { EndpointExtensions } from '../../core/methods/extensions.js';
 import type { McpEndpointHost } from '../../core/plugins/mcp-plugin.js';
 import { PluginHost } from '../../core/plugins/plugin-host.js';
 import { type McpCounts, McpSessionService } from '../../index.js';
@@ -92,5 +91,5 @@ export function timersOf(endpoints: readonly McpEndpointHost[]): number {
 }
 
 function standingOf(endpoint: McpEndpointHost): number {
-  return endpoint.get(PluginHost).standingTimers + endpoint.get(EndpointExtensions).standingTimers;
+  return endpoint.get(PluginHost).standingTimers;
 }

@@ -3,7 +3,8 @@ import { count, oneOf, type OptionTable, required } from '../../common/options.j
 import type { McpEra } from '../../protocol/era.js';
 import type { McpHandlerSchema, McpResultSchema } from '../schema/handler-schema.js';
 import type { ConfirmMessage, EffectArguments, IdempotencyOptions, ToolConfirmOptions } from './effect-options.js';
-import type { ToolTaskOptions } from './task-options.js';
+import type { NeededExtension } from '../../plugins/feature-kind.js';
+import { NEEDED_BY_TASK, type ToolTaskOptions } from './task-options.js';
 
 /** These options describe every handler. @internal */
 export interface DescribedOptions {
@@ -414,7 +415,7 @@ export interface ResourceTemplateArgs extends ResourceArgs {
 
 const DESCRIBED = { title: true, description: true, icons: true, _meta: true } as const;
 
-const LIMITED = { timeoutMs: true, maxConcurrent: true } as const;
+export const LIMITED = { timeoutMs: true, maxConcurrent: true } as const;
 
 export const CONCURRENCY_TABLE = {
   max: count(required),
@@ -483,6 +484,8 @@ export const HANDLER_OPTION_NAMES = {
   prompt: namesOf<PromptOptions>({ ...DESCRIBED, ...LIMITED, name: true, inputSchema: true, arguments: true }),
   completion: ['prompt', 'template', 'argument'],
   listing: ['uriTemplate'],
-  skill: ['name', 'description', 'prefix', 'dynamic', ...Object.keys(LIMITED)],
   method: namesOf<MethodOptions>({ method: true, paramsSchema: true, extension: true, era: true }),
 } as const;
+
+/** These options of `@Tool()` have no effect without an extension, unless they are `false`. */
+export const OPTIONS_OF_EXTENSIONS: Readonly<Record<string, NeededExtension>> = { task: NEEDED_BY_TASK };

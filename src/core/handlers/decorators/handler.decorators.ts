@@ -1,4 +1,5 @@
 import { adviceOn } from '../../common/options.js';
+import type { FeatureKind } from '../../plugins/feature-kind.js';
 import { shown } from '../../protocol/errors.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { JsonSchema, McpHandlerSchema, McpResultSchema } from '../schema/handler-schema.js';
@@ -18,7 +19,13 @@ import {
   type ToolsOptions,
 } from './handler-options.js';
 import { McpArgs, McpCtx, ROUTE_ARGUMENTS } from './param.decorators.js';
-import type { SkillOptions } from '../../../skills/skill-options.js';
+
+/** A handler of a kind that a feature adds. */
+export interface FeatureDeclaration {
+  readonly kind: 'feature';
+  readonly feature: FeatureKind;
+  readonly options: object;
+}
 
 /** A decorator declares a handler by one of these. */
 export type HandlerDeclaration =
@@ -27,7 +34,7 @@ export type HandlerDeclaration =
   | { readonly kind: 'view'; readonly options: AppViewOptions }
   | { readonly kind: 'template'; readonly options: ResourceTemplateOptions }
   | { readonly kind: 'prompt'; readonly options: PromptOptions }
-  | { readonly kind: 'skill'; readonly options: SkillOptions }
+  | FeatureDeclaration
   | { readonly kind: 'completion'; readonly options: CompleteOptions }
   | { readonly kind: 'listing'; readonly options: { readonly uriTemplate: string } }
   | { readonly kind: 'method'; readonly options: MethodOptions };
@@ -106,7 +113,7 @@ export function declarationsOf(method: unknown): readonly HandlerDeclaration[] {
 
 function faultOf(
   decorator: string,
-  { kind, options: given }: HandlerDeclaration,
+  declaration: HandlerDeclaration,
   key: string | symbol,
   method: unknown,
   isStatic: boolean,
@@ -114,11 +121,12 @@ function faultOf(
   if (typeof key === 'symbol') return `@${decorator}() needs a method with a name; this one is a symbol.`;
   if (typeof method !== 'function') return `@${decorator}() belongs on a method, not on a property or an accessor.`;
   if (isStatic) return `@${decorator}() belongs on a method of instances, not on a static one.`;
-  const options: unknown = given;
+  const options: unknown = declaration.options;
   if (typeof options !== 'object' || options === null) {
     return `@${decorator}() takes an object of options; got ${shown(options)}.`;
   }
-  const names: readonly string[] = HANDLER_OPTION_NAMES[kind];
+  const names =
+    declaration.kind === 'feature' ? declaration.feature.optionNames : HANDLER_OPTION_NAMES[declaration.kind];
   const unknown = Object.keys(options).find((name) => !names.includes(name));
   return unknown && `@${decorator}() has no option "${unknown}". ${adviceOn(unknown, names)}`;
 }

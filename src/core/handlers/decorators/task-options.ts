@@ -1,6 +1,6 @@
 import type { McpHandlerTarget } from '../../calls/mcp-target.js';
-import { oneOf, type OptionTable, resolveGroup, timer } from '../../common/options.js';
-import { McpHandlerDefinitionError } from '../handlers.errors.js';
+import type { NeededExtension } from '../../plugins/feature-kind.js';
+import { TASKS_EXTENSION } from '../../protocol/extensions.js';
 
 /** Decides how calls of a tool become tasks. @internal */
 export interface ToolTaskOptions {
@@ -33,38 +33,15 @@ export interface ToolTaskOptions {
   pollIntervalMs?: number;
 }
 
-const TASK_TABLE = {
-  support: oneOf('optional', ['optional', 'required']),
-  afterMs: timer(0, { min: 0, infinite: true }),
-  ttlMs: timer(undefined),
-  pollIntervalMs: timer(undefined),
-} satisfies OptionTable<ToolTaskOptions>;
-
-/** When calls of a tool become tasks: the options of the tool with their defaults, without those of the module. */
-export interface ToolTask {
-  readonly support: 'optional' | 'required';
-  /** The call becomes a task after so many milliseconds; `Infinity`: when the handler calls `startTask()`. */
-  readonly afterMs: number;
-  readonly ttlMs?: number | undefined;
-  readonly pollIntervalMs?: number | undefined;
-}
-
-/** Reads the option `task`. @returns `undefined`: calls never become tasks @throws McpHandlerDefinitionError */
-export function toolTaskOf(tool: McpHandlerTarget): ToolTask | undefined {
+/** Returns the option `task` of a tool, unchecked; `undefined`: its calls never become tasks. */
+export function taskOptionOf(tool: McpHandlerTarget): unknown {
   const task = tool.option('task');
-  if (task === undefined || task === false) return undefined;
-  try {
-    const given = typeof task === 'string' ? (WORDS[task] ?? task) : task;
-    return resolveGroup(TASK_TABLE, given, 'task');
-  } catch (error) {
-    const words = "false, 'optional', 'required', 'manual', or an object of options";
-    const reason = `its "task" must be ${words}: ${(error as Error).message}`;
-    throw new McpHandlerDefinitionError(tool.origin, reason, { cause: error });
-  }
+  return task === false ? undefined : task;
 }
 
-const WORDS: Readonly<Record<string, ToolTaskOptions>> = {
-  optional: {},
-  required: { support: 'required' },
-  manual: { afterMs: Infinity },
+/** What the option `task` needs. */
+export const NEEDED_BY_TASK: NeededExtension = {
+  extension: TASKS_EXTENSION,
+  unserved:
+    'it has the option "task", but its endpoint does not support tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule; for an endpoint with a name: forRoot({ endpoint: "admin" }).',
 };

@@ -14,6 +14,7 @@ import { type MadeSchema, MethodRoutes } from '../invocation/method-routes.js';
 import {
   type DeclaredCompletion,
   type EntrySource,
+  featureEntry,
   methodEntry,
   promptEntry,
   resourceEntry,
@@ -21,7 +22,6 @@ import {
   toolEntry,
 } from '../registry/entries.js';
 import { type HandlerEntry, HandlerTable } from '../registry/handler-table.js';
-import { skillEntry, skillUri } from '../../../skills/skill-entry.js';
 import type { DeclaredListing } from '../registry/template-listing.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
@@ -153,8 +153,8 @@ export class DeclaredHandlers {
     listings: readonly TargetedListing[],
   ): HandlerEntry {
     const { origin, route } = on;
-    // Guards see a view or a skill as a resource, which it is.
-    const kind = declaration.kind === 'view' || declaration.kind === 'skill' ? 'resource' : declaration.kind;
+    // Guards see a view, or a handler of a feature, as a resource.
+    const kind = declaration.kind === 'view' || declaration.kind === 'feature' ? 'resource' : declaration.kind;
     const source = (name: string, made?: MadeSchema): EntrySource => ({
       origin,
       compiler: this.#compiler,
@@ -195,9 +195,11 @@ export class DeclaredHandlers {
         const options = on.withSchema('Prompt', declaration.options, this.#compiler);
         return promptEntry(options, source(declaration.options.name));
       }
-      case 'skill':
-        on.assertKnown({ uri: TEXT }, 'A skill has the one argument "uri".');
-        return skillEntry(declaration.options, source(skillUri(declaration.options)));
+      case 'feature': {
+        const { feature, options } = declaration;
+        on.assertKnown({ uri: TEXT }, `A ${feature.name} has the one argument "uri".`);
+        return featureEntry(feature, options, source(feature.uriOf(options)));
+      }
       case 'method': {
         const { paramsSchema: inputSchema, ...options } = declaration.options;
         const { inputSchema: paramsSchema } = on.withSchema('McpMethod', { inputSchema }, this.#compiler);

@@ -1,19 +1,13 @@
 import { logger } from '../../calls/operator-log.js';
 import type { EndpointSources } from '../registry/endpoint-sources.js';
-import type { HandlerKind, HandlerTable } from '../registry/handler-table.js';
+import { type HandlerEntry, type HandlerKind, nounOf } from '../registry/handler-table.js';
 
 /** So many handlers of a kind are named, with so many characters: hundreds of them must not fill the log. */
 const NAMED = 20;
 const CHARACTERS = 60;
 
-const NOUNS: Readonly<Record<HandlerKind, string>> = {
-  tool: 'tool',
-  resource: 'resource',
-  template: 'resource template',
-  prompt: 'prompt',
-  skill: 'skill',
-  method: 'method',
-};
+/** The log counts handlers of these kinds, also when there are none. */
+const COUNTED: readonly HandlerKind[] = ['tool', 'resource', 'template', 'prompt'];
 
 /** Names an endpoint for the log, such as `MCP endpoint "admin" at /admin`. */
 export function nameOfEndpoint(name: string | undefined, paths: readonly string[]): string {
@@ -25,11 +19,13 @@ export function logWhatIsServed(endpoint: string, sources: EndpointSources | 'se
   if (sources === 'server') return logger.log(`${endpoint} is served by the server that the option "server" creates.`);
   const { table, added } = sources;
   const others = added.flatMap(({ summary = [] }) => summary);
-  const all = Object.keys(NOUNS) as HandlerKind[];
-  // Few endpoints have extensions.
-  const kinds = all.filter((kind) => (kind !== 'method' && kind !== 'skill') || table.size(kind) > 0);
-  logger.log(`${endpoint}: ${[...kinds.map((kind) => counted(kind, table)), ...others].join(', ')}.`);
-  if (others.length === 0 && kinds.every((kind) => table.size(kind) === 0)) {
+  const entries: HandlerEntry[] = [...COUNTED, 'feature' as const, 'method' as const].flatMap((kind) => [
+    ...table.all(kind),
+  ]);
+  const nouns = new Set([...COUNTED, ...entries.map(nounOf)]);
+  const counts = Array.from(nouns, (noun) => counted(noun, entries));
+  logger.log(`${endpoint}: ${[...counts, ...others].join(', ')}.`);
+  if (others.length === 0 && entries.length === 0) {
     logger.warn(
       `${endpoint} has no handlers: no class of this app that belongs to it has a method with @Tool(), @Resource(), @ResourceTemplate() or @Prompt(), and nothing is registered in McpRegistry. Put the class into the "providers" of a module that the app imports.`,
     );
@@ -48,11 +44,11 @@ export function logMissingShutdownHooks(): void {
 }
 
 /** Returns a text such as `2 tools (find_order, cancel_order)`. */
-function counted(kind: HandlerKind, table: HandlerTable): string {
-  const count = table.size(kind);
-  const noun = `${count} ${NOUNS[kind]}${count === 1 ? '' : 's'}`;
-  if (count === 0) return noun;
-  const names = Array.from(table.all(kind), ({ key }) => key).slice(0, NAMED);
-  const cut = names.map((name) => (name.length > CHARACTERS ? `${name.slice(0, CHARACTERS)}…` : name));
-  return `${noun} (${cut.join(', ')}${count > NAMED ? ` and ${count - NAMED} more` : ''})`;
+function counted(noun: string, entries: readonly HandlerEntry[]): string {
+  const keys = entries.filter((entry) => nounOf(entry) === noun).map(({ key }) => key);
+  const count = keys.length;
+  const counts = `${count} ${noun === 'template' ? 'resource template' : noun}${count === 1 ? '' : 's'}`;
+  if (count === 0) return counts;
+  const cut = keys.slice(0, NAMED).map((key) => (key.length > CHARACTERS ? `${key.slice(0, CHARACTERS)}…` : key));
+  return `${counts} (${cut.join(', ')}${count > NAMED ? ` and ${count - NAMED} more` : ''})`;
 }

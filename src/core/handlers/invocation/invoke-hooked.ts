@@ -6,8 +6,7 @@ import { PluginRound, PluginRun } from '../../plugins/run-hooks.js';
 import type { Served } from '../results/handler-outcome.js';
 
 /**
- * Runs a handler, and what plugins do with its runs, as a part of the call of another one: the method of a skill, whose files are
- * read.
+ * Runs a handler, and what plugins do with its runs, as a part of the call of another one.
  */
 export function invokeHooked<Args extends Readonly<Record<string, unknown>>, T>(
   handler: Served<Args, T> & Hooked & McpHandlerTarget,

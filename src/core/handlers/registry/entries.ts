@@ -21,14 +21,17 @@ import {
 } from '../decorators/handler-options.js';
 import { McpArgumentsError, McpHandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
 import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
+import { invokeHooked } from '../invocation/invoke-hooked.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
 import { toolResults } from '../results/tool-result.js';
+import type { FeatureKind } from '../../plugins/feature-kind.js';
 import type { CompiledSchema, JsonSchema, McpResultSchema, Validate } from '../schema/handler-schema.js';
 import { type ClassOptions, frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
   Completion,
+  FeatureEntry,
   MethodEntry,
   PromptEntry,
   ResourceEntry,
@@ -224,6 +227,28 @@ export function promptEntry(options: PromptOptions, source: EntrySource): Prompt
     completions: completionsOf(`prompt "${name}"`, names, about, source),
     ...served(runner(validate), about, toPromptResult),
   };
+}
+
+/** Makes the entry of a handler of a feature. @throws McpHandlerDefinitionError */
+export function featureEntry(
+  feature: FeatureKind,
+  options: object,
+  { origin, runner, failures }: EntrySource,
+): FeatureEntry {
+  const fault = feature.faultOf(options);
+  if (fault !== undefined) throw new McpHandlerDefinitionError(origin, fault);
+  const key = feature.uriOf(options);
+  const about: ServedHandler = { kind: 'resource', name: key, origin, failures };
+  const entry: FeatureEntry = {
+    kind: 'feature',
+    feature,
+    key,
+    options,
+    option: optionsOf(options),
+    run: (args, context) => invokeHooked(entry, args, context),
+    ...served(runner(undefined), about, (value) => feature.resultOf(value, options)),
+  };
+  return entry;
 }
 
 /** Makes the entry of a method. @throws McpHandlerDefinitionError, also for a method that the specification has */

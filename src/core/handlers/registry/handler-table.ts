@@ -16,17 +16,18 @@ import type { McpContext } from '../../calls/mcp-context.js';
 import type { McpEra } from '../../protocol/era.js';
 import type { ParamHeader } from '../../protocol/param-headers.js';
 import type { McpCacheHints, McpListResourcesArgs } from '../decorators/handler-options.js';
-import { toolTaskOf } from '../decorators/task-options.js';
+import { OPTIONS_OF_EXTENSIONS } from '../decorators/handler-options.js';
 import { McpDuplicateHandlerError, McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
 import { type HandlerSource, partOf, type SourcePage } from '../../plugins/handler-source.js';
+import type { FeatureHandler, FeatureKind, NeededExtension } from '../../plugins/feature-kind.js';
 import type { ListedKind } from '../../plugins/mcp-plugin.js';
 import { Offer } from '../../plugins/offer.js';
 import type { Hooked, PluginHost } from '../../plugins/plugin-host.js';
 import { keyOf, type UriTemplate, type UriVariables } from './uri-template.js';
 
 /**
- * An entry stands for one tool, resource, template, prompt, skill or method, whether it was found on a provider or registered
+ * An entry stands for one tool, resource, template, prompt or method, or a handler of a feature, whether it was found on a provider or registered
  * at run time. It is created once, at start or at registration, and shared by all sessions; its part in lists is stored
  * as it is sent, and frozen.
  */
@@ -40,7 +41,7 @@ interface EntriesByKind {
   resource: ResourceEntry;
   template: ResourceTemplateEntry;
   prompt: PromptEntry;
-  skill: SkillEntry;
+  feature: FeatureEntry;
   method: MethodEntry;
 }
 
@@ -124,26 +125,14 @@ export interface PromptEntry extends EntryBase<
   readonly completions: ReadonlyMap<string, Completion>;
 }
 
-/** A skill (SEP-2640) whose files a method returns. It is in no list of the core; the extension for skills has lists of its own. */
-export interface SkillEntry extends Served<{ uri: string }, SkillFiles>, Hooked {
-  readonly kind: 'skill';
-  /** The URI of its `SKILL.md`. */
+/** A handler of a kind that a feature adds: it is in no list of the core. */
+export interface FeatureEntry extends Served<{ uri: string }, unknown>, Hooked, Pick<FeatureHandler, 'run'> {
+  readonly kind: 'feature';
+  readonly feature: FeatureKind;
+  /** The URI. */
   readonly key: string;
-  /** The path of its folder, such as `acme/billing/refunds`. */
-  readonly path: string;
-  /** The frontmatter; `undefined`: the `SKILL.md` that the method returns has its own. */
-  readonly frontmatter: SkillFrontmatter | undefined;
-  readonly dynamic: boolean;
+  readonly options: object;
 }
-
-/** The fields of a frontmatter that each skill has. */
-export interface SkillFrontmatter {
-  readonly name: string;
-  readonly description: string;
-}
-
-/** The content of the files of a skill, by path below its folder. */
-export type SkillFiles = ReadonlyMap<string, Uint8Array>;
 
 /** A method of an extension is in no list, and is registered at start. */
 export interface MethodEntry extends Served<Record<string, unknown>, object> {
@@ -211,7 +200,7 @@ export class HandlerTable implements HandlerSource {
     resource: new Map(),
     template: new Map(),
     prompt: new Map(),
-    skill: new Map(),
+    feature: new Map(),
     method: new Map(),
   };
   /** The lists as they were asked for since their last change. */
@@ -249,6 +238,10 @@ export class HandlerTable implements HandlerSource {
   /** Iterates the entries of a kind, in order. */
   *all<Kind extends HandlerKind>(kind: Kind): Iterable<EntryOf<Kind>> {
     for (const { entry } of this.#of(kind).values()) yield entry;
+  }
+
+  ofFeature({ name }: FeatureKind): readonly FeatureEntry[] {
+    return [...this.all('feature')].filter(({ feature }) => feature.name === name);
   }
 
   /** Finds an entry; for a resource also the first template that matches its URI. */
@@ -295,7 +288,7 @@ export class HandlerTable implements HandlerSource {
     const places = this.#of(entry.kind);
     const key = keyOf(entry.kind, entry.key);
     const present = places.get(key)?.entry;
-    if (present) throw new McpDuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
+    if (present) throw new McpDuplicateHandlerError(nounOf(entry), entry.key, present.origin, entry.origin);
     this.assertServable(entry);
     const ordinal = ++this.#lastOrdinal;
     places.set(key, { ordinal, place: String(ordinal), entry });
@@ -370,15 +363,20 @@ export class HandlerTable implements HandlerSource {
 
   #changed(kind: HandlerKind): void {
     this.#lists[kind] = undefined;
-    if (kind !== 'method' && kind !== 'skill') this.#changes$.next({ list: LIST_OF[kind] });
+    if (kind !== 'method' && kind !== 'feature') this.#changes$.next({ list: LIST_OF[kind] });
   }
 }
 
-/** Throws for a tool with tasks, at an endpoint that does not support them. @throws McpHandlerDefinitionError */
-export function assertNoTask(entry: HandlerEntry): void {
-  if (entry.kind !== 'tool' || !toolTaskOf(entry)) return;
-  throw new McpHandlerDefinitionError(
-    entry.origin,
-    'it has the option "task", but its endpoint does not support tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule; for an endpoint with a name: forRoot({ endpoint: "admin" }).',
+/** Names the kind of an entry. */
+export function nounOf(entry: HandlerEntry): string {
+  return entry.kind === 'feature' ? entry.feature.name : entry.kind;
+}
+
+/** Returns what an endpoint must have to serve an entry, beside handlers. */
+export function needsOf(entry: HandlerEntry): readonly NeededExtension[] {
+  if (entry.kind === 'feature') return [entry.feature];
+  if (entry.kind !== 'tool') return [];
+  return Object.entries(OPTIONS_OF_EXTENSIONS).flatMap(([name, needed]) =>
+    (entry.option(name) ?? false) === false ? [] : [needed],
   );
 }

@@ -5,6 +5,7 @@ import type { McpContext } from '../../calls/mcp-context.js';
 import { McpExecutionContext } from '../../calls/mcp-execution-context.js';
 import { shown } from '../../protocol/errors.js';
 import { callerOf, type McpCaller } from '../../calls/mcp-caller.js';
+import type { BareHandler } from '../../plugins/handler-source.js';
 import type { ListedKind } from '../../plugins/mcp-plugin.js';
 import type {
   CompletionValues,
@@ -139,7 +140,8 @@ export class RegisteredEntries {
     } = registration as McpToolRegistration<never> & Pick<McpResourceTemplateRegistration<never>, 'complete' | 'list'>;
     const name = Reflect.get(registration, KEYS[kind]) as string;
     const origin = `${kind} ${shown(name)} (${source ?? 'registered at run time'})`;
-    if (typeof handler !== 'function') {
+    const bare = source !== undefined && isBare(handler) ? handler : undefined;
+    if (!bare && typeof handler !== 'function') {
       throw new McpHandlerDefinitionError(origin, `its "handler" must be a function; got ${shown(handler)}.`);
     }
     const about = { kind, name, origin, owner };
@@ -148,11 +150,12 @@ export class RegisteredEntries {
     return ENTRIES[kind](registration, {
       failures: this.failures,
       results: { serialized: () => this.invokers.isSerialized() },
-      source,
+      // One that is bare is the same for all callers: its key identifies it.
+      source: bare ? undefined : source,
       origin,
       // The compiler is collected together with the entry.
       compiler: new SchemaCompiler(),
-      runner: (validate) => runner(handler, validate),
+      runner: (validate) => (bare ? runnerOf(bare) : runner(handler, validate)),
       ...(list && { listing: { origin, runner: runner(list) } }),
       completions: Object.entries(complete).map(([argument, propose]) => {
         // The guards of the entry have decided before.
@@ -198,6 +201,22 @@ export class RegisteredEntries {
     };
     return this.invokers.createOf(registered, { kind, name, validate, ...(listGuards && { listGuards }) });
   }
+}
+
+function isBare(handler: unknown): handler is BareHandler {
+  return typeof handler === 'object' && handler !== null && 'admits' in handler;
+}
+
+function runnerOf(handler: BareHandler): HandlerRunner {
+  return {
+    guarded: handler.guarded,
+    run: (args, context) => handler.run(args as Readonly<Record<string, unknown>>, context),
+    visible: () => true,
+    admits: async (args, context) => handler.admits(args as Readonly<Record<string, unknown>>, context),
+    assertAdmits: () => Promise.resolve(),
+    permits: () => true,
+    assertPermits: () => {},
+  };
 }
 
 interface RegisteredRunner {

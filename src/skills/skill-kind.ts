@@ -1,16 +1,22 @@
+import { LIMITED, namesOf } from '../core/handlers/decorators/handler-options.js';
+import { McpHandlerResultError } from '../core/handlers/handlers.errors.js';
+import type { FeatureKind } from '../core/plugins/feature-kind.js';
 import { shown } from '../core/protocol/errors.js';
-import { sdk } from '../core/protocol/spec.js';
 import { isObject } from '../core/protocol/json-rpc.js';
+import { sdk } from '../core/protocol/spec.js';
 import type { SkillOptions } from './skill-options.js';
-import { McpHandlerDefinitionError, McpHandlerResultError } from '../core/handlers/handlers.errors.js';
-import { type ServedHandler, served } from '../core/handlers/results/handler-outcome.js';
-import { type EntrySource, optionsOf } from '../core/handlers/registry/entries.js';
-import type {
-  HandlerTable,
-  SkillEntry,
-  SkillFiles,
-  SkillFrontmatter,
-} from '../core/handlers/registry/handler-table.js';
+
+/** The id of the extension for skills (SEP-2640). */
+export const SKILLS_EXTENSION = 'io.modelcontextprotocol/skills';
+
+/** The fields of a frontmatter that each skill has. */
+export interface SkillFrontmatter {
+  readonly name: string;
+  readonly description: string;
+}
+
+/** The content of the files of a skill, by path below its folder. */
+export type SkillFiles = ReadonlyMap<string, Uint8Array>;
 
 /** The name of the file that makes a folder a skill. */
 export const SKILL_FILE = 'SKILL.md';
@@ -22,33 +28,30 @@ const MAX_DESCRIPTION = 1_024;
 /** Matches one part of a prefix. The first one stands where the host of a URL is. */
 const PREFIX_PART = /^[\da-z](?:[\w.-]*[\da-z])?$/i;
 
-/** Returns the URI of a skill, also of one that {@link skillEntry} refuses. */
-export function skillUri(options: SkillOptions): string {
-  return `skill://${pathOf(options)}/${SKILL_FILE}`;
-}
+/** What a method with `@Skill()` is. */
+export const SKILL: FeatureKind<SkillOptions> = {
+  name: 'skill',
+  extension: SKILLS_EXTENSION,
+  unserved:
+    'its endpoint does not serve skills. Import McpSkillsModule.forRoot() of "nestjs-mcp-streamable/skills" beside McpStreamableModule; for an endpoint with a name: forRoot({ endpoint: "admin" }).',
+  optionNames: namesOf<SkillOptions>({ ...LIMITED, name: true, description: true, prefix: true, dynamic: true }),
+  faultOf,
+  uriOf,
+  resultOf: (returned, options) => filesOf(returned, uriOf(options), frontmatterOf(options)),
+};
 
-function pathOf({ prefix, name }: SkillOptions): string {
+/** Returns the path of the folder of a skill, such as `acme/billing/refunds`. */
+export function pathOf({ prefix, name }: SkillOptions): string {
   return prefix === undefined ? name : `${prefix}/${name}`;
 }
 
-/** Makes the entry of a skill. @throws McpHandlerDefinitionError */
-export function skillEntry(options: SkillOptions, source: EntrySource): SkillEntry {
-  const { origin, runner, failures } = source;
-  const { name, description, dynamic = false } = options;
-  const fault = faultOf(options);
-  if (fault !== undefined) throw new McpHandlerDefinitionError(origin, fault);
-  const key = skillUri(options);
-  const frontmatter = description === undefined ? undefined : Object.freeze({ name, description });
-  const about: ServedHandler = { kind: 'resource', name: key, origin, failures };
-  return {
-    kind: 'skill',
-    key,
-    option: optionsOf(options),
-    path: pathOf(options),
-    frontmatter,
-    dynamic,
-    ...served(runner(undefined), about, (value) => filesOf(value, key, frontmatter)),
-  };
+/** Returns the frontmatter; `undefined`: the `SKILL.md` that the method returns has its own. */
+export function frontmatterOf({ name, description }: SkillOptions): SkillFrontmatter | undefined {
+  return description === undefined ? undefined : Object.freeze({ name, description });
+}
+
+function uriOf(options: SkillOptions): string {
+  return `skill://${pathOf(options)}/${SKILL_FILE}`;
 }
 
 function faultOf({ name, description, prefix, dynamic }: SkillOptions): string | undefined {
@@ -123,17 +126,4 @@ function withFrontmatter(manifest: Uint8Array, uri: string, { name, description 
 function unusable(uri: string, reason: string): McpHandlerResultError {
   const text = `The method of the skill "${uri}" must return the text of ${SKILL_FILE}, or an object of texts and bytes by path, such as { "${SKILL_FILE}": "…", "templates/email.md": "…" }: ${reason}.`;
   return new McpHandlerResultError(text);
-}
-
-/**
- * Called when the endpoint does not serve skills.
- *
- * @throws McpHandlerDefinitionError for a skill
- */
-export function assertNoSkills(table: HandlerTable): void {
-  for (const { origin } of table.all('skill')) {
-    const reason =
-      'its endpoint does not serve skills. Import McpSkillsModule.forRoot() of "nestjs-mcp-streamable/skills" beside McpStreamableModule; for an endpoint with a name: forRoot({ endpoint: "admin" }).';
-    throw new McpHandlerDefinitionError(origin, reason);
-  }
 }
