@@ -4,20 +4,11 @@ import {
   type MiddlewareConsumer,
   Module,
   type NestModule,
-  type OnModuleDestroy,
   type OnModuleInit,
   type Type,
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
-import { BusNodes } from './core/nodes/bus-nodes.js';
-import { MCP_DEV_STORES } from './core/calls/replaceable-part.js';
-import type { DevStores } from './dev/dev-stores.js';
-import { EndpointSources } from './core/handlers/registry/endpoint-sources.js';
-import { EndpointDoctor } from './doctor/endpoint-doctor.js';
-import { Offer } from './core/plugins/offer.js';
 import { HttpEdge } from './core/http/edge/http-edge.js';
-import { McpRequestReader } from './core/http/mcp-incoming.js';
-import { McpResponder } from './core/http/responder.js';
 import {
   assertOptions,
   ConfigurableModuleClass,
@@ -30,12 +21,6 @@ import { assertOwnName, assertOwnPath, routerPathOf } from './core/http/edge/sha
 import { OPTION_NAMES } from './mcp-streamable.options.js';
 import { assertAsyncOptions } from './core/common/async-options.js';
 import { EXTRA_NAMES } from './core/http/endpoint-extras.js';
-import { logWhatIsServed, nameOfEndpoint } from './core/handlers/discovery/start-log.js';
-import { McpEndpoint } from './core/eras/mcp-endpoint.js';
-import { EndpointShutdown } from './core/http/endpoint-shutdown.js';
-
-/** Clients have this many milliseconds to read their responses to the end, at shutdown. */
-const LAST_READS_MS = 300;
 
 /**
  * Makes an MCP endpoint in a NestJS app: the Streamable HTTP transport with sessions, resumable streams and Nest
@@ -50,28 +35,15 @@ const LAST_READS_MS = 300;
  * @publicApi
  */
 @Module({})
-export class McpStreamableModule extends ConfigurableModuleClass implements NestModule, OnModuleInit, OnModuleDestroy {
-  #stopped: Promise<void> | undefined;
-
+export class McpStreamableModule extends ConfigurableModuleClass implements NestModule, OnModuleInit {
   constructor(
     @Inject(ENDPOINT_NAME) readonly endpointName: EndpointName,
     @Inject(HttpEdge) private readonly edge: HttpEdge,
-    @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
-    @Inject(McpRequestReader) private readonly reader: McpRequestReader,
-    @Inject(McpResponder) private readonly responder: McpResponder,
-    @Inject(BusNodes) private readonly nodes: BusNodes,
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
-    @Inject(EndpointShutdown) shutdown: EndpointShutdown,
-    @Inject(EndpointSources) private readonly sources: EndpointSources,
-    @Inject(Offer) private readonly offer: Offer,
-    @Inject(MCP_DEV_STORES) private readonly devStores: DevStores | undefined,
-    @Inject(EndpointDoctor) private readonly doctor: EndpointDoctor,
   ) {
     super();
-    const { shutdownDelayMs: delayMs } = endpoint;
-    shutdown.add({ delayMs, leave: () => endpoint.leave(), stop: () => this.onModuleDestroy() });
   }
 
   /**
@@ -144,35 +116,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
 
   /** @throws McpOptionError when another endpoint of the app has the same name @internal */
   onModuleInit(): void {
-    const { name, path } = this.endpointName;
     for (const { endpointName: other } of this.#others()) assertOwnName(this.endpointName, other);
-    // Not before: the app's hooks at start may register handlers.
-    this.adapterHost.listen$.subscribe(() => {
-      const paths = this.edge.paths();
-      const endpoint = nameOfEndpoint(name, paths.length > 0 ? paths : [path]);
-      logWhatIsServed(endpoint, this.offer.serves === 'handlers' ? this.sources : 'server');
-      this.doctor.logAtStart(endpoint);
-    });
-  }
-
-  /**
-   * Lets running calls end; then every open call is answered and every stream ended, so that the app's server can
-   * close. Idempotent.
-   *
-   * @internal
-   */
-  onModuleDestroy(): Promise<void> {
-    return (this.#stopped ??= this.#stop());
-  }
-
-  async #stop(): Promise<void> {
-    // First: the next process may be waiting for the end of this one.
-    this.devStores?.close();
-    await this.endpoint.drain();
-    this.reader.close();
-    await this.endpoint.close();
-    await this.responder.drain(LAST_READS_MS);
-    await this.nodes.leave();
   }
 
   /** Returns all endpoints of the app. */

@@ -1,7 +1,15 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type McpEndpointPlugin, type McpHandlerHooks, McpPlugin, ToolExaminer } from '../core/plugins/mcp-plugin.js';
+import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
+import {
+  type McpEndpointHost,
+  type McpEndpointPlugin,
+  type McpHandlerHooks,
+  McpPlugin,
+  ToolExaminer,
+} from '../core/plugins/mcp-plugin.js';
 import type { McpHandlerTarget } from '../core/calls/mcp-target.js';
 import { Offer } from '../core/plugins/offer.js';
+import { StartLog } from '../core/http/start-log.js';
 import { logger } from '../core/calls/operator-log.js';
 import { MCP_OPTIONS } from '../core/common/options.js';
 import { diagnoseTools, largeResult, type McpDiagnosis, worstFirst } from './diagnosis.js';
@@ -76,7 +84,9 @@ class DoctorPlugin extends McpPlugin {
     super();
   }
 
-  attach(): McpEndpointPlugin {
+  attach(host: McpEndpointHost): McpEndpointPlugin {
+    const { listen$ } = host.get(ModuleRef).get(HttpAdapterHost, { strict: false });
+    listen$.subscribe(() => this.doctor.logAtStart(host.get(StartLog).subject));
     return new ExaminedEndpoint(this.doctor);
   }
 }

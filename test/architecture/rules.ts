@@ -41,7 +41,19 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   questions: ['common', 'protocol', 'calls', 'handlers'],
   methods: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'state', 'handlers', 'questions'],
   eras: ['common', 'protocol', 'calls', 'plugins', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods'],
-  http: ['common', 'protocol', 'calls', 'log', 'sessions', 'nodes', 'handlers', 'questions', 'methods', 'eras'],
+  http: [
+    'common',
+    'protocol',
+    'calls',
+    'plugins',
+    'log',
+    'sessions',
+    'nodes',
+    'handlers',
+    'questions',
+    'methods',
+    'eras',
+  ],
 };
 /** Imports of the core that are going away: features, and routes, are found by the door. See docs/decisions/one-door.md. */
 const LEFT: Readonly<Record<string, readonly string[]>> = {
@@ -85,7 +97,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
     contracts: false,
   },
   catalogue: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers'], contracts: false },
-  doctor: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers'], contracts: false },
+  doctor: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers', 'http'], contracts: false },
   card: { rooms: ['common', 'protocol', 'calls', 'plugins', 'http'], contracts: false },
   dev: { rooms: ['common', 'protocol', 'calls', 'plugins', 'log', 'sessions', 'state'], contracts: false },
   limits: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers'], contracts: false },

@@ -4,7 +4,7 @@ import { Inject, Injectable, Module, type OnModuleDestroy, type OnModuleInit } f
 import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { McpClock, type ClockTimer, systemClock } from '../common/clock.js';
 import { logger } from '../calls/operator-log.js';
-import { logMissingShutdownHooks } from '../handlers/discovery/start-log.js';
+import { logMissingShutdownHooks } from './start-log.js';
 
 /*
  * # How an app with endpoints stops (E13, S15)

@@ -24,6 +24,8 @@ import { McpRequestReader } from './mcp-incoming.js';
 import { defaultPrincipal } from './principal.js';
 import { RefusalLog } from './refusal-log.js';
 import { McpResponder } from './responder.js';
+import { EndpointStop } from './endpoint-stop.js';
+import { StartLog } from './start-log.js';
 import { UnservedRequests } from './unserved-requests.js';
 
 export const httpProviders: Provider[] = [
@@ -31,6 +33,8 @@ export const httpProviders: Provider[] = [
   McpExceptionFilter,
   RefusalLog,
   UnservedRequests,
+  StartLog,
+  EndpointStop,
   {
     provide: HttpEdge,
     useFactory: (
