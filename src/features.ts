@@ -1,5 +1,6 @@
 import type { Provider } from '@nestjs/common';
 import { MCP_OPTIONS } from './core/common/options.js';
+import { hasMarked } from './core/handlers/decorators/handler.decorators.js';
 import type { McpPlugin } from './core/plugins/mcp-plugin.js';
 import { Offer } from './core/plugins/offer.js';
 import { EndpointDoctor } from './doctor/endpoint-doctor.js';
@@ -64,7 +65,7 @@ const FEATURE_LIST: readonly Feature[] = [
   },
   {
     name: 'catalogue',
-    when: forHandlers,
+    when: (endpoint) => forHandlers(endpoint) && hasMarked('catalogue'),
     load: async () => [new (await import('./catalogue/catalogues.plugin.js')).CataloguesPlugin()],
   },
 ];

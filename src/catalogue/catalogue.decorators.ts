@@ -53,7 +53,7 @@ export interface CatalogueProvider {
 }
 
 /** Marks the class of a catalogue, with its {@link ResolvedCatalogueOptions}. */
-export const CATALOGUE = Symbol('nestjs-mcp-streamable:catalogue');
+export const CATALOGUE = 'catalogue';
 
 /**
  * Makes a provider list tools for each caller, and call them: for tools that are data, such as plugins, connectors, or actions that a

@@ -62,4 +62,24 @@ describe('a process that imports', () => {
       await app.close();`);
     expect(ofSdk(loaded)).not.toEqual([]);
   });
+
+  it('the main entry loads what serves catalogues if a class is one', async () => {
+    const started = (provider: string): Promise<string[]> =>
+      loadedBy(`
+        import 'reflect-metadata';
+        import { Module } from '@nestjs/common';
+        import { NestFactory } from '@nestjs/core';
+        import { McpCatalogue, McpStreamableModule } from ${entry('index')};
+        class Plugins { list() { return []; } call() {} }
+        ${provider}
+        const imports = [McpStreamableModule.forRoot({ serverInfo: { name: 'x', version: '1' } })];
+        class App {}
+        Module({ imports, providers: [Plugins] })(App);
+        const app = await NestFactory.create(App, { logger: false });
+        await app.init();
+        await app.close();`);
+    const ofCatalogues = (urls: readonly string[]) => urls.filter((url) => url.includes('catalogues.plugin'));
+    expect(ofCatalogues(await started(''))).toEqual([]);
+    expect(ofCatalogues(await started('McpCatalogue()(Plugins);'))).toHaveLength(1);
+  });
 });

@@ -54,7 +54,8 @@ export function markEntryProvider(type: object): void {
 
 /** What the decorator of a feature says about a class whose method serves the handlers that the feature finds. */
 export interface ClassMark {
-  readonly feature: symbol;
+  /** The name of the feature. */
+  readonly feature: string;
   /** Names the decorator in messages, such as `@McpCatalogue()`. */
   readonly decorator: string;
   /** The methods that the class needs. */
@@ -69,9 +70,18 @@ export interface ClassMark {
 }
 
 const CLASS_MARK = 'nestjs-mcp-streamable:class-mark';
+/** The names of features that have marked a class. All copies of this package in a process share them, as they share the marks. */
+const MARKED = Symbol.for('nestjs-mcp-streamable:marked');
+const marked = ((globalThis as { [MARKED]?: Set<string> })[MARKED] ??= new Set());
+
+/** Returns whether there is a class, in whichever app, that a feature has marked. */
+export function hasMarked(feature: string): boolean {
+  return marked.has(feature);
+}
 
 /** Marks a class for a feature, which finds it by `EndpointClasses`. A class inherits the mark. */
 export function markClass(type: abstract new (...args: never[]) => object, mark: ClassMark): void {
+  marked.add(mark.feature);
   Reflect.defineMetadata(CLASS_MARK, mark, type);
   markEntryProvider(type);
   const decorated = Reflect.getMetadata(ROUTE_ARGUMENTS, type, mark.serving) as object | undefined;

@@ -34,7 +34,7 @@ export class EndpointClasses {
   }
 
   /** Returns the classes that a decorator of a feature has marked. @throws McpHandlerDefinitionError */
-  marked<Options>(feature: symbol): MarkedClass<Options>[] {
+  marked<Options>(feature: string): MarkedClass<Options>[] {
     return this.all.flatMap((host) => {
       const { type, mark } = host;
       if (mark?.feature !== feature) return [];
