@@ -13,6 +13,13 @@ const COPY = join(root, 'build/features');
 const SRC = join(COPY, 'src');
 /** Not features: the core, and the entries that gather names of all. */
 const KEPT = ['core', 'decorators', 'stores'];
+/** Features that are made of others, which goes for good reasons: without those they go too. */
+const STANDS_ON = {
+  // The kit is a client for tests, and examines as the doctor does.
+  testing: ['client', 'doctor'],
+  // A session of a server of the SDK.
+  standalone: ['server'],
+};
 /** More errors of a feature are only counted. */
 const MOST_ERRORS = 6;
 
@@ -68,14 +75,15 @@ const isList = (node) =>
   ts.isBlock(node) ||
   ts.isSourceFile(node);
 
-/** Returns what goes with a use: the row of a list in which it stands, else its member, or its statement. */
+/** Returns what goes with a use: the row of the outermost list in which it stands, else its member, or its statement. */
 function elementOf(use) {
-  let found;
+  let row;
+  let member;
   for (let node = use; node.parent; node = node.parent) {
-    if (ts.isArrayLiteralExpression(node.parent)) return node;
-    if (isList(node.parent)) found ??= node;
+    if (ts.isArrayLiteralExpression(node.parent)) row = node;
+    if (isList(node.parent)) member ??= node;
   }
-  return found;
+  return row ?? member;
 }
 
 /** Returns the names that a statement of a file declares. */

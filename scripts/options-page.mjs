@@ -9,7 +9,10 @@ const SECTIONS = [
   {
     title: 'The server',
     about: 'These options describe the server, and replace its parts.',
-    interfaces: [['src/mcp-streamable.options.ts', 'McpStreamableOptions']],
+    interfaces: [
+      ['src/mcp-streamable.options.ts', 'McpStreamableOptions'],
+      ['src/server/server.options.ts', 'McpServerOption'],
+    ],
   },
   {
     title: 'The module',

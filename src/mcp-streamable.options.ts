@@ -1,10 +1,9 @@
 import type { Implementation } from '@modelcontextprotocol/server';
-import { AUTH_NAMES, type McpAuthOption, resolveAuthOptions } from './auth/auth.options.js';
+import { AUTH_NAMES, AUTH_OPTION_TABLE, type McpAuthOption, resolveAuthOption } from './auth/auth.options.js';
 import { MESSAGE_BUS_METHODS, type McpMessageBus } from './core/nodes/message-bus.js';
 import {
   assertNames,
   contract,
-  functionOf,
   group,
   McpOptionError,
   object,
@@ -22,7 +21,7 @@ import { HTTP_TABLE, maxBodyValues, type McpHttpOptions } from './core/http/http
 import { type McpServerCardOption, SERVER_CARD_TABLE, CARD_NAMES } from './card/server-card.options.js';
 import { type McpProtocolOptions, PROTOCOL_TABLE } from './core/eras/protocol.options.js';
 import { EXTENSION_TABLE, type McpExtensionOptions } from './core/methods/capabilities.js';
-import type { McpServerFunction } from './server/server-factory.js';
+import { type McpServerOption, SERVER_TABLE } from './server/server.options.js';
 import { maxAnonymousSessions, type McpSessionOptions, SESSION_TABLE } from './core/sessions/session.options.js';
 import { type McpSessionStore, SESSION_STORE_METHODS } from './core/sessions/store/session-store.js';
 import { type McpStateStore, STATE_STORE_METHODS } from './core/questions/state/state-store.js';
@@ -40,6 +39,7 @@ export interface McpStreamableOptions
     McpProtocolOptions,
     McpExtensionOptions,
     McpServerCardOption,
+    McpServerOption,
     McpAuthOption {
   /**
    * Tells clients what the server is. It needs a `name` and a `version`, and can have a title, a description, icons and
@@ -53,16 +53,6 @@ export interface McpStreamableOptions
    * instructions.
    */
   instructions?: string;
-  /**
-   * Creates the SDK server of a session: once per session and node, and again when the session is rebuilt. Each request
-   * without a session (revision 2026-07-28, `sessions: 'off'`) gets its own server. Return a new `McpServer` or
-   * `Server` each time; in CommonJS apps, import the class from `nestjs-mcp-streamable/server`. An endpoint with this
-   * option does not serve decorated handlers or those of `McpRegistry`. If the app has such a handler for this
-   * endpoint, it does not start.
-   *
-   * @default a server over the decorated handlers of the app's providers
-   */
-  server?: McpServerFunction;
   /**
    * Observes the calls of clients, for telemetry. It sees the caller, the call with its arguments, and the outcome; it
    * cannot refuse a call. In an array, the first one runs around the others. Records of calls and of
@@ -135,7 +125,6 @@ const OPTION_TABLE = {
   serverInfo: option(required, infoOf),
   // An empty string, as from an environment variable, counts as absent.
   instructions: (given, name) => text(undefined)(given === '' ? undefined : given, name),
-  server: functionOf(undefined),
   instrumentation: option([], instrumentationsOf),
   backend: option(undefined, backendOf),
   eventLog: group({}, EVENT_LOG_TABLE),
@@ -143,7 +132,6 @@ const OPTION_TABLE = {
   stateStore: contract(undefined, STATE_STORE_METHODS),
   eventStore: contract(undefined, EVENT_STORE_METHODS, SHARED_EVENT_STORE_METHODS),
   messageBus: contract(undefined, MESSAGE_BUS_METHODS),
-  auth: object(undefined),
   ...SESSION_TABLE,
   ...STATE_TABLE,
   ...HTTP_TABLE,
@@ -151,6 +139,8 @@ const OPTION_TABLE = {
   ...PROTOCOL_TABLE,
   ...EXTENSION_TABLE,
   ...SERVER_CARD_TABLE,
+  ...SERVER_TABLE,
+  ...AUTH_OPTION_TABLE,
 } satisfies OptionTable<McpStreamableOptions>;
 
 export const OPTION_NAMES = Object.keys(OPTION_TABLE);
@@ -168,13 +158,14 @@ export type ResolvedEndpointOptions = ReturnType<typeof resolveEndpointOptions>;
 export function resolveEndpointOptions(given: unknown, { guarded }: Pick<EndpointName, 'guarded'>) {
   assertEndpointOptions(given);
   const options = resolveOptions(OPTION_TABLE, given);
-  const { auth } = given;
+  // By their names: these features can be taken out.
+  const has = (name: 'server' | 'auth'): boolean => (options as Readonly<Record<string, unknown>>)[name] !== undefined;
   return {
     ...options,
-    auth: auth && resolveAuthOptions(auth),
+    ...resolveAuthOption(options),
     // The default stands in the options, which are known before it is decided what the endpoint offers.
-    maxBodyValues: maxBodyValues(options, options.server !== undefined),
-    maxAnonymousSessions: maxAnonymousSessions(options, guarded || auth !== undefined),
+    maxBodyValues: maxBodyValues(options, has('server')),
+    maxAnonymousSessions: maxAnonymousSessions(options, guarded || has('auth')),
   };
 }
 

@@ -220,6 +220,13 @@ export interface ResolvedJwtOptions {
   readonly scopes: NonNullable<McpJwtOptions['scopes']>;
 }
 
+export const AUTH_OPTION_TABLE = { auth: object(undefined) } satisfies OptionTable<McpAuthOption>;
+
+/** Validates what is in the option. @throws McpOptionError */
+export function resolveAuthOption({ auth }: McpAuthOption): { readonly auth: ResolvedAuthOptions | undefined } {
+  return { auth: auth && resolveAuthOptions(auth) };
+}
+
 /** Validates the option `auth`. @throws McpOptionError */
 export function resolveAuthOptions(given: McpAuthOptions): ResolvedAuthOptions {
   const { jwt, requiredScopes, implies, ...options } = resolveGroup(AUTH_TABLE, given, 'auth');
