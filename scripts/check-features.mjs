@@ -1,6 +1,6 @@
 // `npm run x -- check:features [NAME …]`: whether each feature can be taken out. In a copy of the sources it removes the folder of one, what
 // the composition of the package (the files of `src` itself, and the entries) imports from it, and its entry of package.json; the rest must
-// compile. Then the next one. No feature has a rule of its own.
+// compile. Then the next one.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
@@ -152,30 +152,26 @@ function without(feature, path, text) {
   return ts.createPrinter().printFile(transformed[0]);
 }
 
-/** Returns the entries of package.json that lead nowhere without a feature. */
-function entriesThatLeadNowhere(feature) {
+/** Returns the entries of package.json that lead nowhere without features. */
+function entriesThatLeadNowhere(features) {
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  delete exports[`./${feature}`];
+  for (const feature of features) delete exports[`./${feature}`];
   return Object.values(exports)
     .flatMap(({ types }) => (types ? [types.replace('./dist/', '').replace('.d.ts', '.ts')] : []))
     .filter((path) => !existsSync(join(SRC, path)))
     .map((path) => `package.json: ${path} is exported, but gone`);
 }
 
-/** Takes a feature out of the copy, compiles the rest, and puts it back. */
-function check(feature) {
-  const before = new Map();
-  rmSync(join(SRC, feature), { recursive: true });
+/** Takes features out of the copy, compiles the rest, and puts them back. */
+function check(features) {
+  for (const feature of features) rmSync(join(SRC, feature), { recursive: true });
   for (const path of composition()) {
     const text = readFileSync(join(SRC, path), 'utf8');
-    const rest = without(feature, path, text);
-    if (rest === undefined) continue;
-    before.set(path, text);
-    writeFileSync(join(SRC, path), rest);
+    const rest = features.reduce((left, feature) => without(feature, path, left) ?? left, text);
+    if (rest !== text) writeFileSync(join(SRC, path), rest);
   }
-  const errors = [...compile(), ...entriesThatLeadNowhere(feature)];
-  for (const [path, text] of before) writeFileSync(join(SRC, path), text);
-  copy(feature);
+  const errors = [...compile(), ...entriesThatLeadNowhere(features)];
+  copy();
   return errors;
 }
 
@@ -189,8 +185,9 @@ function main(asked) {
   const before = compile();
   if (before.length > 0) throw new Error(`The sources do not compile:\n${before.join('\n')}`);
   for (const feature of asked.length > 0 ? asked : features) {
-    const errors = check(feature);
-    console.log(`  ${errors.length === 0 ? 'ok ' : 'NOT'} without ${feature}`);
+    const others = Object.keys(STANDS_ON).filter((each) => STANDS_ON[each].includes(feature));
+    const errors = check([feature, ...others]);
+    console.log(`  ${errors.length === 0 ? 'ok ' : 'NOT'} without ${[feature, ...others].join(', and without ')}`);
     if (errors.length === 0) continue;
     process.exitCode = 1;
     for (const error of errors.slice(0, MOST_ERRORS)) console.log(`        ${error.replace('build/features/', '')}`);

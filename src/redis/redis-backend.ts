@@ -2,7 +2,7 @@ import type { McpMessageBus } from '../core/nodes/message-bus.js';
 import type { McpSessionStore } from '../core/sessions/store/session-store.js';
 import type { McpStateStore } from '../core/questions/state/state-store.js';
 import type { McpSharedEventStore } from '../core/log/event-store.js';
-import type { McpTaskStore } from '../tasks/task-store.js';
+import type { McpTaskStore } from '../stores/task-store.js';
 import { McpOptionError } from '../core/common/options.js';
 import { RedisMessageBus } from './bus/redis-message-bus.js';
 import type { RedisClient } from './connection/redis-clients.js';

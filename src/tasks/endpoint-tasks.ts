@@ -25,7 +25,13 @@ import { extensionOf, TASKS_EXTENSION } from '../core/protocol/extensions.js';
 import { addressOf } from '../core/protocol/local-caller.js';
 import { failed, RunningTask, type TaskNode } from './running-task.js';
 import { TaskCall } from './task-call.js';
-import { ACTIVE, type McpStoredTask, type McpTaskInfo, type McpTaskStore, type McpNewTask } from './task-store.js';
+import {
+  ACTIVE,
+  type McpStoredTask,
+  type McpTaskInfo,
+  type McpTaskStore,
+  type McpNewTask,
+} from '../stores/task-store.js';
 import { taskNotifications } from './task-watch.js';
 import type { ResolvedTasksOptions } from './tasks.options.js';
 import { type ToolTask, toolTaskOf } from './tool-task.js';

@@ -9,7 +9,7 @@ import {
   type McpTaskChange,
   type McpTaskLimits,
   type McpTaskOutcome,
-} from './task-store.js';
+} from '../stores/task-store.js';
 
 /**
  * # Tasks in the memory of this process

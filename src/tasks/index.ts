@@ -14,6 +14,6 @@ export type {
   McpTaskFailure,
   McpTaskLimits,
   McpTaskOutcome,
-} from './task-store.js';
+} from '../stores/task-store.js';
 export type { McpTasksOptions } from './tasks.options.js';
 export { getMcpToken, InjectMcp } from '../core/calls/inject-mcp.js';

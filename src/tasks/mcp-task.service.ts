@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import type { McpStoredTask, McpTaskInfo, McpTaskStatus } from './task-store.js';
+import type { McpStoredTask, McpTaskInfo, McpTaskStatus } from '../stores/task-store.js';
 import { TasksPlugin } from './tasks.plugin.js';
 
 /** Counts the tasks in the store, by status, and those that run on this node. @publicApi */

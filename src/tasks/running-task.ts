@@ -28,7 +28,7 @@ import {
   type McpTaskChange,
   type McpTaskFailure,
   type McpStoredTask,
-} from './task-store.js';
+} from '../stores/task-store.js';
 import { taskResult } from './task-wire.js';
 import type { ToolTask } from './tool-task.js';
 

@@ -5,7 +5,7 @@ import { shown } from '../core/protocol/errors.js';
 import { isObject, type JsonRpcRequest } from '../core/protocol/json-rpc.js';
 import { type ProtocolError, sdk } from '../core/protocol/spec.js';
 import type { EndpointTasks } from './endpoint-tasks.js';
-import type { McpStoredTask } from './task-store.js';
+import type { McpStoredTask } from '../stores/task-store.js';
 import { detailedTask } from './task-wire.js';
 
 interface TaskParams {

@@ -3,7 +3,7 @@ import type { ClockTimer } from '../core/common/clock.js';
 import type { OutboundMessage } from '../core/calls/mcp-call.js';
 import type { StreamFlow } from '../core/calls/reply.js';
 import type { TaskNode } from './running-task.js';
-import { hasEnded, type McpStoredTask } from './task-store.js';
+import { hasEnded, type McpStoredTask } from '../stores/task-store.js';
 import { detailedTask } from './task-wire.js';
 
 /** Two notifications of one task are so many milliseconds apart. */

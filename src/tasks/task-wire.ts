@@ -1,4 +1,4 @@
-import type { McpStoredTask, McpTaskInfo } from './task-store.js';
+import type { McpStoredTask, McpTaskInfo } from '../stores/task-store.js';
 
 /** A task in the form of the protocol is flat; times are ISO 8601. */
 export interface WireTask extends Record<string, unknown> {

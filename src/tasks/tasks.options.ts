@@ -1,5 +1,5 @@
 import { contract, count, type OptionTable, type Resolved, resolveGroup, text, timer } from '../core/common/options.js';
-import type { McpTaskStore } from './task-store.js';
+import type { McpTaskStore } from '../stores/task-store.js';
 
 /** Takes the options of `McpTasksModule.forRoot()`. @publicApi */
 export interface McpTasksOptions {

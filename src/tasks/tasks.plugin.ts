@@ -7,7 +7,7 @@ import { TASKS_EXTENSION } from '../core/protocol/extensions.js';
 import { EndpointTasks } from './endpoint-tasks.js';
 import { InMemoryTaskStore } from './in-memory-task-store.js';
 import { taskMethods } from './task-methods.js';
-import type { McpTaskStore } from './task-store.js';
+import type { McpTaskStore } from '../stores/task-store.js';
 import { type ResolvedTasksOptions, STORE_METHODS, TASKS_OPTIONS } from './tasks.options.js';
 
 /** Adds tasks to one endpoint: the extension with its methods, and what makes calls tasks. */

@@ -13,7 +13,7 @@ import { DeadNodes } from '../core/nodes/dead-nodes.js';
 import { ManualClock } from '../testing/index.js';
 import { EndpointTasks } from './endpoint-tasks.js';
 import { InMemoryTaskStore } from './in-memory-task-store.js';
-import type { McpStoredTask, McpTaskStore } from './task-store.js';
+import type { McpStoredTask, McpTaskStore } from '../stores/task-store.js';
 import { resolveTasksOptions } from './tasks.options.js';
 import type { ToolTask } from './tool-task.js';
 

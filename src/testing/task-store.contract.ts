@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { McpTaskStore, McpNewTask } from '../tasks/task-store.js';
+import type { McpTaskStore, McpNewTask } from '../stores/task-store.js';
 import { type McpContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
 /** Holds a task store under test. Each test gets one with nothing in it. @publicApi */

@@ -121,7 +121,7 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   decorators: { rooms: ['common', 'protocol', 'calls', 'handlers', 'catalogue'], contracts: false },
   otel: { rooms: ['common', 'protocol', 'calls'], contracts: false },
   // An extension of the protocol and a plugin: adds its methods, and makes calls tasks.
-  tasks: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers', 'methods'], contracts: false },
+  tasks: { rooms: ['common', 'protocol', 'calls', 'plugins', 'handlers', 'stores', 'methods'], contracts: false },
   // Another extension: its handlers are entries of the table, their files resources of a template.
   skills: { rooms: ['common', 'protocol', 'calls', 'plugins', 'sessions', 'handlers', 'methods'], contracts: false },
   // The testing kit finds endpoints by their host, counts what they hold, and follows tasks as our client does.

@@ -7,7 +7,7 @@ import type {
   McpTaskChange,
   McpTaskLimits,
   McpTaskOutcome,
-} from '../../tasks/task-store.js';
+} from '../../stores/task-store.js';
 import type { RedisConnection, RedisScript } from '../connection/redis-connection.js';
 import { encoded } from '../redis-keys.js';
 import * as scripts from './task.scripts.js';
