@@ -18,7 +18,7 @@ import type {
   McpRun,
   McpRunHooks,
 } from '../core/plugins/mcp-plugin.js';
-import { assertExtension } from '../core/methods/capabilities.js';
+import { assertExtension } from '../core/plugins/served-method.js';
 import type { ToolAccess } from '../core/methods/tool-access.js';
 import { askStore, limitReached, McpError } from '../core/protocol/errors.js';
 import { extensionOf, TASKS_EXTENSION } from '../core/protocol/extensions.js';

@@ -5,15 +5,7 @@ import type { McpClock, ClockTimer } from '../core/common/clock.js';
 import { deferred, type Deferred, within } from '../core/common/promises.js';
 import { Retry } from '../core/common/retry.js';
 import { endOf } from '../core/calls/call-observer.js';
-import type {
-  DivertedClient,
-  ClientIdentity,
-  HandlerQuestion,
-  McpCall,
-  McpProgress,
-  OutboundMessage,
-  OutboundOptions,
-} from '../core/calls/mcp-call.js';
+import type { DivertedClient, McpCall } from '../core/calls/mcp-call.js';
 import type { McpCallEnd, McpCallOutcome } from '../core/calls/mcp-instrumentation.js';
 import type { McpTask } from '../core/calls/mcp-task.js';
 import type { McpRun } from '../core/plugins/mcp-plugin.js';
@@ -141,7 +133,7 @@ export class RunningTask implements McpTask, DivertedClient {
 
   // ---- what the handler sends ------------------------------------------------------------------------------------
 
-  identity(call: McpCall): ClientIdentity {
+  identity(call: McpCall): ReturnType<DivertedClient['identity']> {
     return call.from.identity(call);
   }
 
@@ -150,17 +142,14 @@ export class RunningTask implements McpTask, DivertedClient {
     return false;
   }
 
-  progress(report: McpProgress): void {
+  progress(report: Parameters<NonNullable<DivertedClient['progress']>>[0]): void {
     const { progress, total, message } = report;
     this.update(message ?? (total === undefined ? String(progress) : `${progress} of ${total}`), report);
   }
 
   /** Asks again when an answer does not match, as in a round. */
   async request(
-    _: OutboundMessage,
-    { signal }: OutboundOptions,
-    __: McpCall,
-    { key, embedded, accept }: HandlerQuestion,
+    ...[, { signal }, , { key, embedded, accept }]: Parameters<DivertedClient['request']>
   ): Promise<unknown> {
     for (let times = 1; ; times++) {
       const answer = await this.ask(key, embedded, signal);

@@ -1,7 +1,7 @@
 import type { ClockTimer } from '../core/common/clock.js';
 import { quiet } from '../core/common/promises.js';
 import type { McpTask, TaskPort } from '../core/calls/mcp-task.js';
-import { withoutUrlRequired } from '../core/methods/method-dispatcher.js';
+import { withoutUrlRequired } from '../core/protocol/spec.js';
 import type { McpRun, McpRunHooks, Passed } from '../core/plugins/mcp-plugin.js';
 import { McpError, RefusedCall } from '../core/protocol/errors.js';
 import type { RunningTask, TaskNode, TaskOutcome } from './running-task.js';

@@ -1,7 +1,10 @@
 import type { McpHandlerTarget } from '../core/calls/mcp-target.js';
 import { oneOf, type OptionTable, resolveGroup, timer } from '../core/common/options.js';
-import { taskOptionOf, type ToolTaskOptions } from '../core/handlers/decorators/task-options.js';
+import type { ToolOptions } from '../core/handlers/decorators/handler-options.js';
+import { taskOptionOf } from '../core/handlers/decorators/task-options.js';
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
+
+type ToolTaskOptions = Exclude<ToolOptions['task'], string | false | undefined>;
 
 const TASK_TABLE = {
   support: oneOf('optional', ['optional', 'required']),

@@ -110,6 +110,26 @@ const INTERNAL: Reasons = {
       'SESSION_TABLE',
     ],
   },
+  skills: {
+    'its decorator declares handlers, with the options that all handlers have': [
+      'declareHandler',
+      'LimitedOptions',
+      'LIMITED',
+      'namesOf',
+    ],
+    'it is a source of handlers, and asks guards in the context of a call': ['McpHandlerTarget', 'HandlerCalls'],
+    'files have media types': ['typeOfName'],
+    'it logs what it leaves out': ['logger'],
+  },
+  tasks: {
+    'a task is the client of a call': ['DivertedClient', 'OutboundMessage', 'endOf'],
+    'it serves `ctx.task` and `ctx.startTask()`': ['TaskPort', 'McpTask'],
+    'it reads an option of tools': ['taskOptionOf', 'McpHandlerTarget'],
+    'requests about a task need the scopes of its tool, and the tenant of its call': ['ToolAccess', 'routeText'],
+    'clients listen to tasks': ['StreamFlow'],
+    'nodes share the store of the option `backend`': ['MCP_BACKEND'],
+    'the log of operators': ['logger'],
+  },
   testing: {
     'tests find an endpoint by its path in the router of the app': ['HttpEdge'],
     'tests count open responses, and apps close without waiting for calls': ['McpResponder', 'McpEndpoint'],
@@ -124,9 +144,7 @@ const STILL: Readonly<Record<string, number>> = {
   effects: 17,
   limits: 6,
   server: 6,
-  skills: 28,
   switches: 13,
-  tasks: 27,
 };
 
 /** The ways in: what features extend, implement or provide for the core to use, by the way that it belongs to. */

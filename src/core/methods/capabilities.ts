@@ -1,16 +1,14 @@
 import type { ServerCapabilities } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { MCP_OPTIONS, McpOptionError, option, type OptionTable, type Resolved } from '../common/options.js';
-import type { McpCall } from '../calls/mcp-call.js';
 import { Offer } from '../plugins/offer.js';
 import { frozenJson } from '../handlers/schema/schema-compiler.js';
 import type { ResolvedSessionOptions } from '../sessions/session.options.js';
 import { withoutSessions } from '../protocol/client-capabilities.js';
-import { ERAS, type McpEra } from '../protocol/era.js';
-import { McpError, shown } from '../protocol/errors.js';
-import { extensionOf, type ExtensionSettings, isExtensionId } from '../protocol/extensions.js';
+import type { McpEra } from '../protocol/era.js';
+import { shown } from '../protocol/errors.js';
+import { type ExtensionSettings, isExtensionId } from '../protocol/extensions.js';
 import { isObject } from '../protocol/json-rpc.js';
-import { sdk } from '../protocol/spec.js';
 
 /** Lists the extensions of the protocol that an endpoint declares. @internal */
 export interface McpExtensionOptions {
@@ -105,18 +103,4 @@ function settingsOf(id: string, settings: unknown, name: string): ExtensionSetti
   } catch (error) {
     throw refusal(`must have settings for ${shown(id)} that can be written as JSON; ${String(error)}`);
   }
-}
-
-/**
- * Passes if the client of a call declared the extension. In the legacy era the capabilities of a client without a session are
- * not known: it passes, too.
- *
- * @throws MissingRequiredClientCapabilityError -32021 in revision 2026-07-28, McpError METHOD_NOT_FOUND in a session
- */
-export function assertExtension(id: string, call: McpCall): void {
-  const { declaresPerRequest } = ERAS[call.era];
-  if (extensionOf(call.client.capabilities, id) || (!declaresPerRequest && !call.session)) return;
-  const text = `"${call.method}" needs the extension "${id}", which this client did not declare in its capabilities ("extensions").`;
-  if (!declaresPerRequest) throw new McpError('METHOD_NOT_FOUND', text);
-  throw new sdk.MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [id]: {} } } }, text);
 }

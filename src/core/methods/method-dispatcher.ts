@@ -8,9 +8,9 @@ import type { McpTarget } from '../calls/mcp-target.js';
 import { McpError, shown } from '../protocol/errors.js';
 import type { JsonRpcRequest } from '../protocol/json-rpc.js';
 import { type MethodFacts, METHODS } from '../protocol/methods.js';
-import { sdk } from '../protocol/spec.js';
-import { assertExtension, type EndpointCapabilities } from './capabilities.js';
-import type { ServedMethod, ServedMethods } from '../plugins/served-method.js';
+import { sdk, withoutUrlRequired } from '../protocol/spec.js';
+import type { EndpointCapabilities } from './capabilities.js';
+import { assertExtension, type ServedMethod, type ServedMethods } from '../plugins/served-method.js';
 
 /**
  * # Serves decorated handlers: a table from method to function
@@ -95,14 +95,3 @@ export class MethodDispatcher implements McpDispatcher {
 type KnownMethod = ServedMethod & Pick<MethodFacts, 'asks'> & { readonly target: McpTarget };
 
 const NO_PARAMS = Object.freeze({});
-
-/** Replaces the error that asks for a URL: revision 2026-07-28 asks in its results. */
-export function withoutUrlRequired(error: unknown): unknown {
-  const required: number = sdk.ProtocolErrorCode.UrlElicitationRequired;
-  return error instanceof sdk.ProtocolError && error.code === required
-    ? new sdk.ProtocolError(
-        sdk.ProtocolErrorCode.InternalError,
-        'Revision 2026-07-28 has no error for a URL elicitation. Ask with ctx.elicit() and mode "url", or return inputRequired().',
-      )
-    : error;
-}

@@ -1,8 +1,11 @@
 import type { MaybePromise } from '../common/promises.js';
 import type { McpCall } from '../calls/mcp-call.js';
 import type { McpTarget } from '../calls/mcp-target.js';
-import type { McpEra } from '../protocol/era.js';
+import { ERAS, type McpEra } from '../protocol/era.js';
+import { McpError } from '../protocol/errors.js';
+import { extensionOf } from '../protocol/extensions.js';
 import type { JsonRpcRequest } from '../protocol/json-rpc.js';
+import { sdk } from '../protocol/spec.js';
 import type { ListedKind } from './handler-source.js';
 
 /** A method that an endpoint serves. */
@@ -39,3 +42,17 @@ export type ServedMethods = Readonly<Record<string, ServedMethod>>;
 
 /** Parameters before they are checked. */
 export type RawParams = Readonly<Record<string, unknown>>;
+
+/**
+ * Passes if the client of a call declared the extension. In the legacy era the capabilities of a client without a session are
+ * not known: it passes, too.
+ *
+ * @throws MissingRequiredClientCapabilityError -32021 in revision 2026-07-28, McpError METHOD_NOT_FOUND in a session
+ */
+export function assertExtension(id: string, call: McpCall): void {
+  const { declaresPerRequest } = ERAS[call.era];
+  if (extensionOf(call.client.capabilities, id) || (!declaresPerRequest && !call.session)) return;
+  const text = `"${call.method}" needs the extension "${id}", which this client did not declare in its capabilities ("extensions").`;
+  if (!declaresPerRequest) throw new McpError('METHOD_NOT_FOUND', text);
+  throw new sdk.MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [id]: {} } } }, text);
+}

@@ -99,3 +99,14 @@ interface AnyStandard {
 export function invalidParams(message: string): ProtocolError {
   return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, message);
 }
+
+/** Replaces the error that asks for a URL: revision 2026-07-28 asks in its results. @internal */
+export function withoutUrlRequired(error: unknown): unknown {
+  const required: number = sdk.ProtocolErrorCode.UrlElicitationRequired;
+  return error instanceof sdk.ProtocolError && error.code === required
+    ? new sdk.ProtocolError(
+        sdk.ProtocolErrorCode.InternalError,
+        'Revision 2026-07-28 has no error for a URL elicitation. Ask with ctx.elicit() and mode "url", or return inputRequired().',
+      )
+    : error;
+}
