@@ -19,27 +19,19 @@ import { isObject } from '../../protocol/json-rpc.js';
  */
 @Injectable()
 export class RequestContexts {
+  /** The request whose context is being made: Nest looks there first. */
+  #making: object | undefined;
+  // All requests share two getters: one with a getter of its own would be a dictionary, which takes 900 bytes and is slow.
+  readonly #shared = this.#property(false);
+  readonly #own = this.#property(true);
+
   constructor(@Inject(ModuleRef) private readonly moduleRef: ModuleRef) {}
 
   /** Gives a request its context, unless it has one. @param isOwn whether it needs one of its own, as the view of another request */
   open(request: unknown, isOwn = false): void {
     if (!isObject(request)) return;
     if (isOwn ? Object.hasOwn(request, REQUEST_CONTEXT_ID) : REQUEST_CONTEXT_ID in request) return;
-    let isMaking = false;
-    const get = (): ContextId | undefined => {
-      // Nest looks here first.
-      if (isMaking) return undefined;
-      isMaking = true;
-      try {
-        const contextId = ContextIdFactory.getByRequest(request, isOwn ? [] : undefined);
-        Object.defineProperty(request, REQUEST_CONTEXT_ID, { value: contextId });
-        this.moduleRef.registerRequestByContextId(Object.assign(request, contextId.payload), contextId);
-        return contextId;
-      } finally {
-        isMaking = false;
-      }
-    };
-    Object.defineProperty(request, REQUEST_CONTEXT_ID, { configurable: true, get });
+    Object.defineProperty(request, REQUEST_CONTEXT_ID, isOwn ? this.#own : this.#shared);
   }
 
   /** Returns the context of a request; a new one if there is no request. */
@@ -47,4 +39,35 @@ export class RequestContexts {
     this.open(request);
     return ContextIdFactory.getByRequest(request as object);
   }
+
+  #property(isOwn: boolean): PropertyDescriptor {
+    const make = (request: object): ContextId | undefined => this.#make(request, isOwn);
+    return {
+      configurable: true,
+      get(this: object) {
+        return make(ownerOf(this));
+      },
+    };
+  }
+
+  #make(request: object, isOwn: boolean): ContextId | undefined {
+    if (this.#making === request) return undefined;
+    const before = this.#making;
+    this.#making = request;
+    try {
+      const contextId = ContextIdFactory.getByRequest(request, isOwn ? [] : undefined);
+      Object.defineProperty(request, REQUEST_CONTEXT_ID, { value: contextId });
+      this.moduleRef.registerRequestByContextId(Object.assign(request, contextId.payload), contextId);
+      return contextId;
+    } finally {
+      this.#making = before;
+    }
+  }
+}
+
+/** Returns the request that has the context: the getter of an object is called for those that inherit from it, too. */
+function ownerOf(request: object): object {
+  let owner = request;
+  while (!Object.hasOwn(owner, REQUEST_CONTEXT_ID)) owner = Object.getPrototypeOf(owner) as object;
+  return owner;
 }

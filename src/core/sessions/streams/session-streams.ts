@@ -34,8 +34,9 @@ export interface StreamDetails {
  * object is created over the same log.
  */
 export class SessionStreams implements StreamObserver {
-  /** The streams by id; the map is made with the first one, because an idle session has none. */
-  #streams: Map<string, McpStream> | undefined;
+  #standalone: McpStream | undefined;
+  /** The streams of POSTs by id; the map is made with the first one, because most sessions have none. */
+  #posts: Map<string, McpStream> | undefined;
   /** The responses that wait until the log is available. */
   #held: Set<Subscriber<McpEvent>> | undefined;
   /** The commands to the log that no message waits for. */
@@ -54,24 +55,23 @@ export class SessionStreams implements StreamObserver {
 
   /** Returns stream `0`, whose messages belong to no request. */
   get standalone(): McpStream {
-    return this.#obtain(STANDALONE_STREAM);
+    return this.#standalone ?? this.#obtain(STANDALONE_STREAM);
   }
 
   get size(): number {
-    return this.#streams?.size ?? 0;
+    return (this.#posts?.size ?? 0) + (this.#standalone ? 1 : 0);
   }
 
   get readers(): number {
     let readers = this.#held?.size ?? 0;
-    for (const stream of this.#streams?.values() ?? []) readers += stream.readers;
+    for (const stream of this.#all) readers += stream.readers;
     return readers;
   }
 
   /** Describes the streams that are written or read here, for operators. @throws (rejects) a fault of the log */
   async details(): Promise<StreamDetails[]> {
-    const streams = Array.from(this.#streams?.values() ?? []);
     return Promise.all(
-      streams.map(async (stream) => {
+      this.#all.map(async (stream) => {
         const { delivered, last } = await stream.head();
         return { standalone: stream.id === STANDALONE_STREAM, readers: stream.readers, delivered, last };
       }),
@@ -108,7 +108,7 @@ export class SessionStreams implements StreamObserver {
       throw new McpError('BAD_REQUEST', text);
     }
     // The client knows the id of the stream before its first append is complete; or it was given the answers, and comes back.
-    const { begun, ending } = this.#streams?.get(cursor?.stream ?? STANDALONE_STREAM) ?? {};
+    const { begun, ending } = this.#known(cursor?.stream ?? STANDALONE_STREAM) ?? {};
     const awaited = begun ?? ending;
     if (awaited) return { kind: 'events', open: (flow) => this.#held$(awaited, cursor, flow) };
     let start: Start | undefined;
@@ -184,7 +184,7 @@ export class SessionStreams implements StreamObserver {
 
   /** Tells whether a call that runs here is answered on this stream, which ends with the last answer. */
   isOfRunningCall(id: string): boolean {
-    const stream = this.#streams?.get(id);
+    const stream = this.#known(id);
     return stream !== undefined && id !== STANDALONE_STREAM && !stream.settled;
   }
 
@@ -228,17 +228,17 @@ export class SessionStreams implements StreamObserver {
 
   /** Refreshes all streams, at each keep-alive tick. */
   refresh(): void {
-    for (const stream of this.#streams?.values() ?? []) stream.refresh();
+    for (const stream of this.#all) stream.refresh();
   }
 
   /** Creates the streams that are written here in the log again, which may have lost them (G12). */
   reopen(): void {
-    for (const stream of this.#streams?.values() ?? []) stream.reopen();
+    for (const stream of this.#all) stream.reopen();
   }
 
   /** Makes the reader of a stream look into the log, because another node has written to it. */
   look(stream: string): void {
-    this.#streams?.get(stream)?.look();
+    this.#known(stream)?.look();
   }
 
   /**
@@ -247,12 +247,12 @@ export class SessionStreams implements StreamObserver {
    * @param upTo given, the response of the older one ends now
    */
   replaced(stream: string, reader: string, upTo?: number): void {
-    this.#streams?.get(stream)?.replaced(reader, upTo);
+    this.#known(stream)?.replaced(reader, upTo);
   }
 
   /** Settles when every message is in the log and with the readers here, or never will be. */
   async flushed(): Promise<void> {
-    await Promise.all([...(this.#streams?.values() ?? [])].map((stream) => stream.flushed()));
+    await Promise.all(this.#all.map((stream) => stream.flushed()));
   }
 
   /** Settles when the bookkeeping of a shared log is done: above all the release of its readers. */
@@ -264,8 +264,9 @@ export class SessionStreams implements StreamObserver {
   end(): void {
     this.#ended = true;
     for (const subscriber of Array.from(this.#held ?? [])) subscriber.complete();
-    for (const stream of this.#streams?.values() ?? []) stream.end();
-    this.#streams?.clear();
+    for (const stream of this.#all) stream.end();
+    this.#standalone = undefined;
+    this.#posts?.clear();
   }
 
   attached(stream: McpStream): void {
@@ -281,7 +282,9 @@ export class SessionStreams implements StreamObserver {
     this.#event({ type: 'events-evicted', streamId, after, oldest });
   }
   idle(stream: McpStream): void {
-    if (this.#streams?.get(stream.id) === stream) this.#streams.delete(stream.id);
+    if (this.#known(stream.id) !== stream) return;
+    if (stream === this.#standalone) this.#standalone = undefined;
+    else this.#posts!.delete(stream.id);
   }
   failed(stream: McpStream, error: Error): void {
     // The end of a session has an event of its own.
@@ -319,13 +322,23 @@ export class SessionStreams implements StreamObserver {
 
   /** Returns the open stream, or a new one that is not added. */
   #stream(id: string): McpStream {
-    return this.#streams?.get(id) ?? new McpStream(id, this.sessionId, this.runtime, this);
+    return this.#known(id) ?? new McpStream(id, this.sessionId, this.runtime, this);
   }
 
   #keep(stream: McpStream): McpStream {
     if (this.#ended) stream.end();
-    else (this.#streams ??= new Map()).set(stream.id, stream);
+    else if (stream.id === STANDALONE_STREAM) this.#standalone = stream;
+    else (this.#posts ??= new Map()).set(stream.id, stream);
     return stream;
+  }
+
+  #known(id: string): McpStream | undefined {
+    return id === STANDALONE_STREAM ? this.#standalone : this.#posts?.get(id);
+  }
+
+  get #all(): McpStream[] {
+    const posts = Array.from(this.#posts?.values() ?? []);
+    return this.#standalone ? [this.#standalone, ...posts] : posts;
   }
 
   #event(event: WithoutSession<McpSessionEvent>): void {
