@@ -1,7 +1,7 @@
 import { InMemoryEventStore } from 'nestjs-mcp-streamable/stores';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { FaultyEventStore, randomFaults, type EventStoreFaults } from '../support/faulty-event-store.js';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { QUICK } from '../support/adapters.js';
 import { ONE_ADAPTER, type TestTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
@@ -63,10 +63,10 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
     }
     await Promise.all(sent);
   }
-  const counts: TestTool = async ({ waits }, ctx) => {
+  const counts: TestTool = async ({ waits, reports }, ctx) => {
     const sent: Promise<unknown>[] = [];
     for (const n of all()) {
-      const told = ctx.log('info', n);
+      const told = reports ? ctx.progress(n) : ctx.log('info', n);
       sent.push(told);
       if (waits) await told;
     }
@@ -86,6 +86,17 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
         const id = stream.events[0]!.id!.slice(0, -2);
         expect(stream.events.map((event) => event.id)).toEqual([...all(1), MANY, MANY + 1].map((n) => `${id}_${n}`));
       }
+    });
+
+    it('P2: a slow and faltering event store keeps the order of reports, and their handler does not wait for it', async () => {
+      app = await start({ clock, eventStore: store, tools: { counts } });
+      const client = await app.client().initialize();
+      falter(SCHEDULES[schedule]!(2));
+      const appends = vi.spyOn(store, 'append');
+      const stream = (await client.call('counts', { waits: true, reports: true }, { progressToken: 1 })).sse();
+      expect(await stream.end()).toBe('end');
+      expect(gists(stream.messages)).toEqual([...all().map((n) => `progress ${n}`), 'counted']);
+      expect(new Set(appends.mock.calls.map(([, , , { seq }]) => seq)).size).toBeLessThan(5);
     });
 
     it('G1: a slow and faltering event store loses and repeats nothing on the standalone stream', async () => {

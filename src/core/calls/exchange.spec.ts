@@ -191,7 +191,6 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     exchange.answer(1, '"a"');
     exchange.answer(2, '"b"');
     expect(written).toEqual([
-      {},
       { data: '"x"' },
       { data: '"a"', settles: 1, end: false },
       { data: '"b"', settles: 2, end: true },

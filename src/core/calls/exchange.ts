@@ -1,6 +1,6 @@
 import { EMPTY, type Observable } from 'rxjs';
 import type { McpClock, ClockTimer } from '../common/clock.js';
-import { deferred, DONE } from '../common/promises.js';
+import { deferred, DONE, quiet } from '../common/promises.js';
 import type { McpExchange, McpReply, StreamFlow } from './reply.js';
 import type { HttpRefusal } from '../protocol/errors.js';
 import type { RequestId } from '../protocol/json-rpc.js';
@@ -58,9 +58,11 @@ export class Exchange implements McpExchange {
     return this.#state.is === 'streaming' ? this.#state.sink : undefined;
   }
 
-  send(data: string): Promise<void> {
+  send(data: string, eager = false): Promise<void> {
     if (this.carries !== 'messages') return DONE;
-    return this.stream()!.write({ data });
+    const state = this.#state;
+    const entry: SinkEntry = eager ? { data, eager } : { data };
+    return state.is === 'undecided' ? this.#begin(state, entry) : this.sink!.write(entry);
   }
 
   answer(id: RequestId, data: string, refusal?: HttpRefusal): void {
@@ -74,7 +76,7 @@ export class Exchange implements McpExchange {
     } else if (state.is === 'streaming') {
       if (last) this.#state = ENDED;
       // The log reports its failures itself.
-      state.sink.write({ data, settles: id, end: last }).catch(ignore);
+      void quiet(state.sink.write({ data, settles: id, end: last }));
     }
   }
 
@@ -86,7 +88,7 @@ export class Exchange implements McpExchange {
       if (last) this.#replyWithJson(state);
     } else if (state.is === 'streaming') {
       if (last) this.#state = ENDED;
-      state.sink.write({ settles: id, end: last }).catch(ignore);
+      void quiet(state.sink.write({ settles: id, end: last }));
     }
   }
 
@@ -123,18 +125,22 @@ export class Exchange implements McpExchange {
 
   /** Makes the exchange a stream, whose head is sent at once. @returns `undefined` when the exchange has ended */
   stream(): ExchangeSink | undefined {
-    const state = this.#state;
-    if (state.is === 'ended') return undefined;
-    if (state.is === 'streaming') return state.sink;
-    this.form.clock.clear(state.timer);
+    if (this.#state.is === 'undecided') void this.#begin(this.#state, {});
+    return this.sink;
+  }
+
+  /** Makes the exchange a stream of the answers so far, and this entry. @returns settles when there is room for more */
+  #begin({ timer, settled, answers }: Undecided, entry: SinkEntry): Promise<void> {
+    this.form.clock.clear(timer);
     // Cancelled requests are settled: the log does not wait for them.
-    const { settled, answers } = state;
     const open = settled.length > 0 ? this.requests.filter((id) => !settled.includes(id)) : this.requests;
     const sink = this.form.sink(open, () => this.#cut());
     const streaming: ExchangeState = { is: 'streaming', sink, opened: false };
     this.#state = streaming;
-    if (answers.length === 0) sink.write({}).catch(ignore);
-    for (const answer of answers) sink.write(answer).catch(ignore);
+    // An empty entry makes the stream begin, and so does an answer.
+    const entries = entry.data === undefined && answers.length > 0 ? answers : [...answers, entry];
+    let written = DONE;
+    for (const one of entries) written = quiet(sink.write(one));
     this.#reply.resolve({
       kind: 'events',
       open: (flow) => {
@@ -142,7 +148,7 @@ export class Exchange implements McpExchange {
         return sink.events$(flow, this.#headOnly);
       },
     });
-    return sink;
+    return written;
   }
 
   /** Ends the exchange when the response of an unlogged stream has closed before its end. */
@@ -152,7 +158,7 @@ export class Exchange implements McpExchange {
     this.form.clientGone?.();
   }
 
-  #replyWithJson({ answers, timer }: Extract<ExchangeState, { is: 'undecided' }>, refusal?: HttpRefusal): void {
+  #replyWithJson({ answers, timer }: Undecided, refusal?: HttpRefusal): void {
     this.form.clock.clear(timer);
     this.#state = ENDED;
     if (answers.length === 0) return this.#reply.resolve({ kind: 'events', open: () => EMPTY });
@@ -194,19 +200,19 @@ export interface ExchangeSink {
 
 export interface SinkEntry {
   readonly data?: string;
+  /** Its sender goes on before a log has it, while few bytes wait for the log. */
+  readonly eager?: boolean;
   readonly settles?: RequestId;
   readonly end?: boolean;
 }
 
-type ExchangeState =
-  | {
-      is: 'undecided';
-      answers: { readonly data: string; readonly settles: RequestId }[];
-      settled: RequestId[];
-      timer: ClockTimer | undefined;
-    }
-  | { is: 'streaming'; sink: ExchangeSink; opened: boolean }
-  | { is: 'ended' };
+type ExchangeState = Undecided | { is: 'streaming'; sink: ExchangeSink; opened: boolean } | { is: 'ended' };
+
+interface Undecided {
+  readonly is: 'undecided';
+  readonly answers: { readonly data: string; readonly settles: RequestId }[];
+  readonly settled: RequestId[];
+  readonly timer: ClockTimer | undefined;
+}
 
 const ENDED: ExchangeState = { is: 'ended' };
-const ignore = (): void => {};

@@ -198,6 +198,7 @@ export class McpContext<HttpRequest = unknown> {
 
   /**
    * Reports progress. Nothing is sent when the client did not ask for it. The message becomes the status message of a task.
+   * The promise resolves when there is room for the next report. It does not wait for a log in Redis: if that fails, the call does.
    *
    * Progress of a call is a finite number that grows, as the specification demands: any other report is not sent. Count
    * one step more for each new message.

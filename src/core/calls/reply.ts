@@ -80,8 +80,14 @@ export const ACCEPTED: PendingReply = { reply: Promise.resolve(accepted), cancel
 export interface McpExchange extends PendingReply {
   /** Says what the exchange can carry beside answers. */
   readonly carries: 'messages' | 'answers' | 'nothing';
-  /** Sends a message that is not an answer; only while `carries` is `messages`. @param data JSON */
-  send(data: string): Promise<void>;
+  /**
+   * Sends a message that is not an answer; only while `carries` is `messages`.
+   *
+   * @param data JSON
+   * @param eager for reports that may be many: the sender goes on before a log has them
+   * @returns settles when the log has it; eager, or without a log: when there is room for more
+   */
+  send(data: string, eager?: boolean): Promise<void>;
   /**
    * Answers one of the requests. An exchange that has ended ignores it.
    *

@@ -42,7 +42,9 @@ export class McpStream implements SharedStream {
   /** Wakes the readers on this node. */
   #signal$: Subject<StreamSignal> | undefined;
   #retry: Retry | undefined;
-  /** Settles when a stream that begins here has its first append, or fails; `undefined` once it has begun. */
+  /** The log does not know the stream yet, which begins here. */
+  #begins: boolean;
+  /** Settles with the first append, for those who wait for it: a log in memory answers at once. */
   #begun: Deferred<void> | undefined;
   #over = false;
   /** Is set when the log has refused an append. */
@@ -56,7 +58,7 @@ export class McpStream implements SharedStream {
     /** The requests whose messages a POST stream carries that begins here, and that no other object writes. */
     private readonly requests?: readonly RequestId[],
   ) {
-    if (requests) this.#begun = deferred();
+    this.#begins = requests !== undefined;
   }
 
   /** Counts the responses of this node that read it. */
@@ -65,7 +67,7 @@ export class McpStream implements SharedStream {
   }
   /** Settles when the log knows a stream that begins here, or never will. */
   get begun(): Promise<void> | undefined {
-    return this.#begun?.promise;
+    return this.#begins ? (this.#begun ??= deferred()).promise : undefined;
   }
   /** Tells whether this object can be released: the stream is over, or nothing waits to be written. */
   get settled(): boolean {
@@ -150,12 +152,7 @@ export class McpStream implements SharedStream {
     if (reader.held) reader.started = started;
     else started();
     const subscription = (this.#signal$ ??= new Subject()).subscribe(reader);
-    subscription.add(() => {
-      reader.release();
-      readers.remove(reader);
-      this.observer?.detached(this);
-      this.#settleDown();
-    });
+    subscription.add(reader);
     reader.subscription = subscription;
     this.observer?.attached(this);
     reader.wake();
@@ -214,7 +211,8 @@ export class McpStream implements SharedStream {
       maxQueuedBytes,
       session,
       stream,
-      writer: randomToken(),
+      // No other object writes a stream that begins here, whose id is a token too.
+      writer: requests ? stream : randomToken(),
       ...(requests && { opens: { node: nodeId, requests } }),
       committed: (signal, reader) => {
         this.#hasBegun();
@@ -232,6 +230,7 @@ export class McpStream implements SharedStream {
   }
 
   #hasBegun(): void {
+    this.#begins = false;
     this.#begun?.resolve();
     this.#begun = undefined;
   }
@@ -306,6 +305,12 @@ export class McpStream implements SharedStream {
   /** @internal */
   evicted(after: number, oldest: number): void {
     this.observer?.evicted(this, after, oldest);
+  }
+  /** @internal */
+  left(reader: StreamReader): void {
+    this.#readers!.remove(reader);
+    this.observer?.detached(this);
+    this.#settleDown();
   }
   /** @internal */
   caughtUp(cursor: number): void {

@@ -53,6 +53,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000, id = 'str
       id,
       retry,
       evicted: (...of) => evicted.push(of),
+      left: () => {},
       caughtUp: () => {},
       read: (cursor, limit) => store.read('s', id, cursor, limit, cursor),
     };
@@ -68,7 +69,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000, id = 'str
       complete: () => (listening.end = 'complete'),
     };
     const reader = (listening.reader = new StreamReader(target, flow, observer, { after }));
-    reader.subscription = new Subscription(() => reader.release());
+    reader.subscription = new Subscription(() => reader.unsubscribe());
     listening.leave = () => reader.subscription?.unsubscribe();
     return listening;
   };

@@ -180,6 +180,49 @@ describe('a writer', () => {
   });
 });
 
+describe('an eager entry', () => {
+  it('an eager entry does not make its sender wait for the log, and a burst of them costs two appends', async () => {
+    const { clock, writer, appends } = await setup(slow(10));
+    for (const data of ['1', '2', '3', '4']) await writer.push({ data, eager: true });
+    const answer = watch(writer.push({ data: '5', settles: 1, end: true }));
+    await clock.advance(10);
+    expect(appends()).toEqual([['1']]);
+    expect(answer.outcome).toBe('pending');
+    await clock.advance(10);
+    expect(appends()).toEqual([['1'], ['2', '3', '4', '5']]);
+    expect(answer.outcome).toBe('logged');
+  });
+
+  it('an eager entry makes its sender wait while more than 64 KiB wait for the log', async () => {
+    const { clock, writer, appends } = await setup(slow(10), { maxQueuedBytes: 1_000_000 });
+    const data = JSON.stringify('x'.repeat(16 * 1024 - 2));
+    const outcomes = Array.from({ length: 4 }, () => watch(writer.push({ data, eager: true })));
+    await clock.advance(0);
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['logged', 'logged', 'pending', 'pending']);
+    await clock.advance(10);
+    expect(appends().map(({ length }) => length)).toEqual([1]);
+    expect(outcomes.at(-1)!.outcome).toBe('pending');
+    await clock.advance(10);
+    expect(appends().map(({ length }) => length)).toEqual([1, 3]);
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(Array(4).fill('logged'));
+  });
+
+  it('an eager entry that the log does not take makes the writer fail, and later ones reject', async () => {
+    const { clock, writer, failures, appends } = await setup(outage);
+    await writer.push({ data: '1', eager: true });
+    await writer.push({ data: '2', eager: true });
+    await clock.advance(1_000);
+    expect([writer.state, failures, appends()]).toEqual(['failed', [unavailable], []]);
+    await expect(writer.push({ data: '3', eager: true })).rejects.toEqual(unavailable);
+  });
+
+  it('an eager entry for a stream that has ended rejects', async () => {
+    const { writer } = await setup();
+    await writer.push({ end: true });
+    await expect(writer.push({ data: '1', eager: true })).rejects.toThrow(McpStreamEndedError);
+  });
+});
+
 describe('an unknown outcome', () => {
   it.each(['failBefore', 'failAfter'] as const)(
     '%s: the append is repeated as it was, and counts once',

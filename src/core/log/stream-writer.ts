@@ -29,7 +29,6 @@ export class StreamWriter {
   #batch: Batch | undefined;
   /** The entries that wait for the append in flight, and their promise. */
   #queued: QueuedBatch | undefined;
-  #queuedBytes = 0;
   /** Settles with the append that is in flight. */
   #done = DONE;
   #seq = 0;
@@ -58,11 +57,25 @@ export class StreamWriter {
   /**
    * Queues an entry.
    *
-   * @returns settles when the entry is in the log
+   * @returns settles when the entry is in the log; for an eager one, when there is room for more. What fails it then makes the
+   *   writer fail
    * @throws (rejects) McpStreamEndedError, McpStreamOverflowError, another McpEventStoreError, or McpServerRequestError
    *   STORE_UNAVAILABLE with the error of the store as its cause
    */
   push(entry: StreamEntry): Promise<void> {
+    const logged = this.#push(entry);
+    const waits = this.#state.is !== 'appending' || this.#unloggedBytes > EAGER_BYTES;
+    if (!entry.eager || waits) return logged;
+    void quiet(logged);
+    return DONE;
+  }
+
+  /** Counts the bytes of the append in flight, and of those that wait for it. */
+  get #unloggedBytes(): number {
+    return (this.#batch?.bytes ?? 0) + (this.#queued?.batch.bytes ?? 0);
+  }
+
+  #push(entry: StreamEntry): Promise<void> {
     switch (this.#state.is) {
       case 'failed':
         return Promise.reject(this.#state.error);
@@ -82,12 +95,11 @@ export class StreamWriter {
 
   #enqueue(entry: StreamEntry, retrying: boolean): Promise<void> {
     const { stream, maxQueuedBytes } = this.target;
-    this.#queuedBytes += (entry.data?.length ?? 0) * 2;
     if (this.#queued) add(entry, this.#queued.batch);
     else this.#queued = { batch: batchOf(entry), done: deferred() };
-    const { promise } = this.#queued.done;
-    if (retrying && this.#queuedBytes > maxQueuedBytes) this.#fail(new McpStreamOverflowError(stream, maxQueuedBytes));
-    return promise;
+    const { batch, done } = this.#queued;
+    if (retrying && batch.bytes > maxQueuedBytes) this.#fail(new McpStreamOverflowError(stream, maxQueuedBytes));
+    return done.promise;
   }
 
   /**
@@ -172,7 +184,7 @@ export class StreamWriter {
   }
 
   #commitQueued({ batch, done }: QueuedBatch): void {
-    this.#release();
+    this.#queued = undefined;
     this.#commit(batch).then(done.resolve, done.reject);
   }
 
@@ -195,7 +207,7 @@ export class StreamWriter {
   #end(): void {
     this.#state = { is: 'ended' };
     this.#queued?.done.reject(new McpStreamEndedError(this.target.stream));
-    this.#release();
+    this.#queued = undefined;
   }
 
   /** @returns what the callers of `push` get */
@@ -205,7 +217,7 @@ export class StreamWriter {
     this.#state = { is: 'failed', error };
     const lost = [this.#batch, this.#queued?.batch].flatMap((batch) => batch?.settles ?? []);
     this.#queued?.done.reject(error);
-    this.#release();
+    this.#queued = undefined;
     const unanswered = this.#unsettled.flatMap((request): Settlement[] => {
       const settled = lost.find((one) => one.request === request);
       // A request that was cancelled is settled without an answer, and gets none.
@@ -213,11 +225,6 @@ export class StreamWriter {
     });
     this.target.failed(error, unanswered);
     return error;
-  }
-
-  #release(): void {
-    this.#queued = undefined;
-    this.#queuedBytes = 0;
   }
 }
 
@@ -228,6 +235,11 @@ export class StreamWriter {
 export interface StreamEntry {
   /** The message as JSON on one line. */
   data?: string;
+  /**
+   * Its sender does not wait for the log while few bytes do: a burst costs two appends then, and one for each event if its
+   * sender waits.
+   */
+  eager?: boolean;
   /** The request that this settles: by `data` if there is any, otherwise without an answer. */
   settles?: RequestId;
   end?: boolean;
@@ -277,12 +289,17 @@ type WriterState =
   | { readonly is: 'ended' }
   | { readonly is: 'failed'; readonly error: Error };
 
+/** Senders of eager entries wait while more than so many bytes do. */
+const EAGER_BYTES = 64 * 1024;
+
 const IDLE: WriterState = { is: 'idle' };
 const APPENDING: WriterState = { is: 'appending', retrying: false };
 const RETRYING: WriterState = { is: 'appending', retrying: true };
 
 interface Batch {
   readonly events: string[];
+  /** Of the events, as UTF-16. */
+  bytes: number;
   settles: Settlement[] | undefined;
   end: boolean;
   reopens: boolean;
@@ -296,6 +313,7 @@ interface QueuedBatch {
 function batchOf({ data, settles, end = false, reopens = false }: StreamEntry): Batch {
   return {
     events: data === undefined ? [] : [data],
+    bytes: bytesOf(data),
     settles: settles === undefined ? undefined : [{ request: settles, answer: data }],
     end,
     reopens,
@@ -304,7 +322,10 @@ function batchOf({ data, settles, end = false, reopens = false }: StreamEntry): 
 
 function add({ data, settles, end, reopens }: StreamEntry, batch: Batch): void {
   if (data !== undefined) batch.events.push(data);
+  batch.bytes += bytesOf(data);
   if (settles !== undefined) (batch.settles ??= []).push({ request: settles, answer: data });
   if (end) batch.end = true;
   if (reopens) batch.reopens = true;
 }
+
+const bytesOf = (data = ''): number => data.length * 2;

@@ -12,7 +12,7 @@ export class WrittenNotification {
 
   constructor(
     readonly method: string,
-    readonly params: Record<string, unknown>,
+    readonly params: Record<string, unknown> | undefined,
     json: string,
   ) {
     this.#json = json;
@@ -27,6 +27,11 @@ export class WrittenNotification {
 export function jsonOf(notification: Notification): string {
   if (notification instanceof WrittenNotification) return notification.json;
   return JSON.stringify({ jsonrpc: '2.0', ...notification });
+}
+
+/** Returns a notification for many clients. @throws TypeError when it cannot be JSON @internal */
+export function written(notification: Notification): WrittenNotification {
+  return new WrittenNotification(notification.method, notification.params, jsonOf(notification));
 }
 
 /**

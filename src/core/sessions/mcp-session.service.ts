@@ -1,6 +1,7 @@
 import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
+import { DONE } from '../common/promises.js';
 import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../calls/mcp-call.js';
 import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
 import { DivertedCalls } from '../calls/diverted-calls.js';
@@ -13,7 +14,7 @@ import { McpStream } from '../log/mcp-stream.js';
 import { STANDALONE_STREAM } from '../protocol/events.js';
 import { reachesLevel } from '../protocol/log-levels.js';
 import { changeOf } from '../protocol/notifications.js';
-import { jsonOf } from '../protocol/notification-json.js';
+import { jsonOf, written } from '../protocol/notification-json.js';
 import { offersTools, usesTools } from '../protocol/client-capabilities.js';
 import { McpError } from '../protocol/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../protocol/spec.js';
@@ -132,8 +133,10 @@ export class McpSessionService {
     const chosen = records
       .filter((record) => record !== undefined)
       .filter((record) => wantsNotification(record, notification))
-      .filter((record) => typeof to === 'string' || to(infoOf(record)));
-    return this.#broadcast(chosen, () => notification);
+      .filter((record) => typeof to === 'string' || to(this.#infoOf(record)));
+    if (chosen.length === 0) return 0;
+    const once = written(notification);
+    return this.#broadcast(chosen, () => once);
   }
 
   /**
@@ -151,10 +154,14 @@ export class McpSessionService {
     const spellingOf = ({ subscriptions }: McpSessionRecord): string | undefined =>
       subscriptions.find((each) => each === form || canonicalUri(each) === form);
     const subscribed = (await this.#records()).filter((record) => spellingOf(record) !== undefined);
-    const notificationFor = (record: McpSessionRecord) => ({
-      method: 'notifications/resources/updated',
-      params: { uri: spellingOf(record)! },
-    });
+    const bySpelling = new Map<string, OutboundMessage>();
+    const notificationFor = (record: McpSessionRecord): OutboundMessage => {
+      const uri = spellingOf(record)!;
+      const notification =
+        bySpelling.get(uri) ?? written({ method: 'notifications/resources/updated', params: { uri } });
+      bySpelling.set(uri, notification);
+      return notification;
+    };
     return this.#broadcast(subscribed, notificationFor, FACT);
   }
 
@@ -169,7 +176,8 @@ export class McpSessionService {
     const [one] = only ?? [];
     const records = await this.#records(only?.size === 1 ? { principal: one! } : undefined);
     const chosen = only ? records.filter(({ principal }) => only.has(principal ?? null)) : records;
-    return this.#broadcast(chosen, () => notification, FACT);
+    const once = written(notification);
+    return this.#broadcast(chosen, () => once, FACT);
   }
 
   /**
@@ -262,6 +270,11 @@ export class McpSessionService {
     return isServed(record) && !this.sessions.isInitializing(record.id);
   }
 
+  /** @returns the description that a live session has, or one that is made of its record */
+  #infoOf(record: McpSessionRecord): McpSessionInfo {
+    return this.sessions.peek(record.id)?.session.info ?? infoOf(record);
+  }
+
   /** Runs a command of a store. @throws McpServerRequestError STORE_UNAVAILABLE */
   async #ask<T>(id: string, command: () => Promise<T>): Promise<T> {
     try {
@@ -278,15 +291,19 @@ export class McpSessionService {
     notificationFor: (record: McpSessionRecord) => OutboundMessage,
     how: Relation = REMARK,
   ): Promise<number> {
-    const outcomes = await Promise.allSettled(
-      records.map((record) => this.#send(record.id, notificationFor(record), how)),
-    );
+    const awaited: Promise<void>[] = [];
+    for (const record of records) {
+      const sent = this.#send(record.id, notificationFor(record), how);
+      // A log in memory has it already.
+      if (sent !== DONE) awaited.push(sent);
+    }
+    const outcomes = await Promise.allSettled(awaited);
     const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
     const [failure] = failed;
     // A session that has just ended, or is just being initialized on another node, has no log.
     const gone = failure?.reason instanceof McpSessionGoneError;
-    if (failure && outcomes.length === 1 && !gone) throw failure.reason;
-    return outcomes.length - failed.length;
+    if (failure && records.length === 1 && !gone) throw failure.reason;
+    return records.length - failed.length;
   }
 
   #send(id: string, notification: OutboundMessage, how: Relation): Promise<void> {

@@ -115,7 +115,7 @@ export class OutgoingMessages {
     if (!exchange) return this.#standalone(message);
     switch (exchange.carries) {
       case 'messages':
-        return exchange.send(jsonOf(message));
+        return exchange.send(jsonOf(message), message.method === 'notifications/progress');
       case 'answers':
         return this.#standalone(message);
       case 'nothing':
