@@ -1,7 +1,7 @@
 import { fromStored, toStored } from '../core/common/formats.js';
 import { Turns } from '../core/common/promises.js';
 import { McpStateError } from '../core/calls/mcp-state.js';
-import type { ReportStoreFault } from '../core/calls/operator-log.js';
+import type { McpEndpointHost } from '../core/plugins/mcp-plugin.js';
 import type { McpStateQuota, McpStateStore } from '../core/questions/state/state-store.js';
 
 /**
@@ -12,7 +12,7 @@ export class ClaimStore {
 
   constructor(
     private readonly store: McpStateStore,
-    private readonly fault: ReportStoreFault,
+    private readonly fault: McpEndpointHost['storeFault'],
   ) {}
 
   /** Returns whether exactly one caller of all nodes succeeds in {@link add}. */

@@ -24,6 +24,41 @@ export const mostOf = (feature: string): number => MOST[feature] ?? (EDGES.inclu
 /** The internal names of a feature, by the reason why it needs them. */
 type Reasons = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
 const INTERNAL: Reasons = {
+  limits: {
+    'it is asked about handlers, whose options are declared beside the decorator': [
+      'McpHandlerTarget',
+      'HandlerConcurrency',
+      'CONCURRENCY_TABLE',
+    ],
+    'it bounds results, and answers with a text in their place': ['ResultBound', 'textBlock'],
+    'it gives up what is cancelled, as others do': ['HandlerCancelled'],
+  },
+  switches: {
+    'it is asked about handlers, by their keys': ['McpHandlerTarget', 'keyOf'],
+    'it looks at its store again with each sweep of the sessions': ['LiveSessions'],
+    'what is wrong is logged': ['logger'],
+  },
+  effects: {
+    'it is asked about handlers, whose options are declared beside the decorator': [
+      'McpHandlerTarget',
+      'ConfirmMessage',
+      'ConfirmOptions',
+      'IdempotencyOptions',
+      'ToolConfirmOptions',
+    ],
+    'it enters a call behind its guards, and gives up what is cancelled': ['McpEntering', 'HandlerCancelled'],
+    'a key belongs to a caller, a path and the arguments of a call': ['routeText', 'hashOf', 'digestOfJson'],
+    'what is wrong is logged, or refuses the handler': ['logger', 'namesText'],
+  },
+  server: {
+    'its servers are a dispatcher, which gets calls of sessions': [
+      'McpDispatcher',
+      'McpDispatchedSession',
+      'McpSessionSettings',
+    ],
+    'a server serves a call, with the token of its caller': ['runInCall', 'authOf'],
+    'its factory has an error that sessions report': ['McpServerFactoryError'],
+  },
   auth: {
     'a guard decides about a request, and challenges its sender': [
       'Challenger',
@@ -141,10 +176,6 @@ const INTERNAL: Reasons = {
 const STILL: Readonly<Record<string, number>> = {
   dev: 5,
   doctor: 2,
-  effects: 17,
-  limits: 6,
-  server: 6,
-  switches: 13,
 };
 
 /** The ways in: what features extend, implement or provide for the core to use, by the way that it belongs to. */
