@@ -2,7 +2,7 @@ import { type Case, envelope, type Era, type Exchange, NAMED_BY, post } from './
 import { MODERN } from '../support/modern-client.js';
 
 /** A cursor of ours, of the page that begins with the first entry; the SDK has no pages. */
-export const FIRST_PAGE = Buffer.from('1:0').toString('base64url');
+export const FIRST_PAGE = Buffer.from('4:0:0').toString('base64url');
 
 /** A message as a well-behaved client sends it, with every field that its method has. */
 interface Sound {
