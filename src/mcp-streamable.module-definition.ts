@@ -58,10 +58,8 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   // of them.
   const controller = createEndpointController(endpoint, { ...resolved, guards: [McpBearerGuard, ...guards] });
   const interceptors = interceptorNames(controller);
-  const named = [...SERVICES, ...STORES].map((part) => ({
-    provide: getMcpToken<unknown>(part, name),
-    useExisting: part,
-  }));
+  const services = SERVICES.map((part) => ({ provide: getMcpToken<object>(part, name), useClass: part }));
+  const stores = STORES.map((part) => ({ provide: getMcpToken<unknown>(part, name), useExisting: part }));
   return {
     ...definition,
     global: isGlobal,
@@ -85,10 +83,10 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
       },
       { provide: EndpointMark, useValue: new EndpointMark(name) },
       ...endpointParts,
-      ...SERVICES,
-      ...(name === undefined ? [] : named),
+      ...services,
+      ...(name === undefined ? [] : [{ provide: McpSessionService, useExisting: services[0]!.provide }, ...stores]),
     ],
-    exports: named.map(({ provide }) => provide),
+    exports: [...services, ...stores].map(({ provide }) => provide),
   };
 }
 

@@ -7,6 +7,7 @@ import { methodNotAllowed, refusalOf } from '../core/http/edge/http-edge.js';
 import { HTTP_TABLE, maxBodyValues, type McpHttpOptions } from '../core/http/http.options.js';
 import { refuse } from '../core/http/mcp-exception.filter.js';
 import { McpRequestReader } from '../core/http/mcp-incoming.js';
+import { Challenges } from '../core/http/credentials.js';
 import { McpController } from '../core/http/mcp.controller.js';
 import { McpResponder } from '../core/http/responder.js';
 import { sessionOf } from '../core/http/session-access.js';
@@ -100,6 +101,7 @@ class SessionController extends McpController {
     protected override readonly endpoint: SessionEndpoint,
     protected override readonly requests: McpRequestReader,
     protected override readonly responses: McpResponder,
+    protected override readonly challenges = new Challenges(),
   ) {
     super();
   }

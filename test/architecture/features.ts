@@ -124,6 +124,7 @@ const INTERNAL: Reasons = {
       'McpResponder',
       'refuse',
       'sessionOf',
+      'Challenges',
       'HTTP_TABLE',
       'McpHttpOptions',
       'maxBodyValues',

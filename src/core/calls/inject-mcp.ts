@@ -29,6 +29,12 @@ export function getMcpToken<T>(type: McpInjectable<T>, name?: string): Injection
   return token;
 }
 
+/** Returns the token under which an endpoint provides a part: by its name, where it does so; else the part itself. */
+export function ownToken<T>(part: InjectionToken<T>, name: string | undefined): InjectionToken<T> {
+  if (name === undefined || (typeof part !== 'function' && typeof part !== 'symbol')) return part;
+  return tokens.get(part)?.get(name) ?? part;
+}
+
 /**
  * Injects a service or store of an endpoint that has a name, or a client of `McpClientModule`.
  *

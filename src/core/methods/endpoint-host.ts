@@ -3,6 +3,7 @@ import { DiscoveryService, ModuleRef, ModulesContainer } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import { McpClock } from '../common/clock.js';
 import { type AskedQuestion, CallObserver } from '../calls/call-observer.js';
+import { ownToken } from '../calls/inject-mcp.js';
 import { ENDPOINT_NAME, type EndpointName, stateOwnerOf } from '../calls/endpoint-name.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import type { McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
@@ -106,7 +107,7 @@ export class EndpointHost extends McpEndpointHost {
   }
 
   get<T>(token: InjectionToken<T>): T {
-    return this.parts.get<T>(token, { strict: true });
+    return this.parts.get<T>(ownToken(token, this.name), { strict: true });
   }
 
   find<T extends object>(type: abstract new (...args: never[]) => T): T | undefined {
