@@ -192,7 +192,7 @@ export const WAYS_IN: Readonly<Record<string, readonly string[]>> = {
     'Challenger',
     'OffSwitch',
   ],
-  client: ['CallingClient', 'DivertedClient'],
+  client: ['CallingClient', 'DivertedClient', 'TaskPort', 'McpTask'],
   dispatcher: ['McpDispatcher'],
   source: ['HandlerSource'],
   stores: ['McpSessionStore', 'McpStateStore', 'McpEventStore', 'McpSharedEventStore'],
@@ -200,7 +200,7 @@ export const WAYS_IN: Readonly<Record<string, readonly string[]>> = {
   edge: ['McpController'],
 };
 /** Ways in that are going away. */
-const WAYS_LEFT: readonly string[] = ['McpExtension', 'MCP_DEV_STORES', 'TaskPort', 'SCOPES_DECORATOR', 'McpTask'];
+const WAYS_LEFT: readonly string[] = ['MCP_DEV_STORES', 'SCOPES_DECORATOR'];
 
 /** The feature that a path belongs to. @returns `undefined` for the core, the entries of all, and the files of `src` itself */
 function featureOf(path: string): string | undefined {
