@@ -47,7 +47,6 @@ export {
 export type {
   AppViewOptions,
   CompleteOptions,
-  McpCacheHints,
   McpMethodOptions,
   PromptOptions,
   ResourceOptions,
@@ -61,6 +60,7 @@ export type {
 export { McpCatalogue, type McpCatalogueOptions, McpToolName } from './catalogue/catalogue.decorators.js';
 export type { McpCatalogueTool } from './catalogue/catalogue-tool.js';
 export type { McpCaller } from './core/calls/mcp-caller.js';
+export type { McpCacheHints } from './core/handlers/handlers.options.js';
 export { McpArgs, McpCtx } from './core/handlers/decorators/param.decorators.js';
 export {
   toolLog,

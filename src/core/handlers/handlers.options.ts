@@ -1,6 +1,38 @@
 import type { CanActivate, Type } from '@nestjs/common';
-import { count, flag, group, isDevelopment, list, oneOf, type OptionTable, type Resolved } from '../common/options.js';
-import { CACHE_TABLE, type McpCacheHints } from './decorators/handler-options.js';
+import {
+  count,
+  flag,
+  group,
+  isDevelopment,
+  list,
+  oneOf,
+  type OptionTable,
+  required,
+  type Resolved,
+} from '../common/options.js';
+
+/**
+ * Says how long a client may keep what it has read.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
+ * @publicApi
+ */
+export interface McpCacheHints {
+  /** Sets the milliseconds for which the result may be cached. With 0 it is not cached. */
+  ttlMs: number;
+  /**
+   * Says whether the result is the same for every caller (`public`), or only for the caller that requested it
+   * (`private`).
+   *
+   * @default 'private'
+   */
+  scope?: 'public' | 'private';
+}
+
+export const CACHE_TABLE = {
+  ttlMs: count(required, { min: 0 }),
+  scope: oneOf('private', ['public', 'private']),
+} satisfies OptionTable<McpCacheHints>;
 
 /** Decides how the handlers of an endpoint are listed, and what clients read of their failures. @internal */
 export interface McpHandlerOptions {

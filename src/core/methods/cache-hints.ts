@@ -3,7 +3,7 @@ import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { MCP_OPTIONS } from '../common/options.js';
 import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
 import type { McpCall } from '../calls/mcp-call.js';
-import type { McpCacheHints } from '../handlers/decorators/handler-options.js';
+import type { McpCacheHints } from '../handlers/handlers.options.js';
 import { globalGuardNames } from '../handlers/invocation/enhancers.js';
 import type { EndpointSources } from '../handlers/registry/endpoint-sources.js';
 import type { ListedKind } from '../plugins/mcp-plugin.js';

@@ -1,6 +1,7 @@
 import type { Annotations, Icon, ToolAnnotations } from '@modelcontextprotocol/server';
 import { count, oneOf, type OptionTable, required } from '../../common/options.js';
 import type { McpEra } from '../../protocol/era.js';
+import type { McpCacheHints } from '../handlers.options.js';
 import type { McpHandlerSchema, McpResultSchema } from '../schema/handler-schema.js';
 import type { ConfirmMessage, EffectArguments, IdempotencyOptions, ToolConfirmOptions } from './effect-options.js';
 import type { NeededExtension } from '../../plugins/feature-kind.js';
@@ -19,24 +20,6 @@ export interface DescribedOptions {
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic#_meta
    */
   _meta?: Record<string, unknown>;
-}
-
-/**
- * Says how long a client may keep what it has read.
- *
- * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
- * @publicApi
- */
-export interface McpCacheHints {
-  /** Sets the milliseconds for which the result may be cached. With 0 it is not cached. */
-  ttlMs: number;
-  /**
-   * Says whether the result is the same for every caller (`public`), or only for the caller that requested it
-   * (`private`).
-   *
-   * @default 'private'
-   */
-  scope?: 'public' | 'private';
 }
 
 /**
@@ -421,11 +404,6 @@ export const CONCURRENCY_TABLE = {
   max: count(required),
   per: oneOf(required, ['principal']),
 } satisfies OptionTable<HandlerConcurrency>;
-
-export const CACHE_TABLE = {
-  ttlMs: count(required, { min: 0 }),
-  scope: oneOf('private', ['public', 'private']),
-} satisfies OptionTable<McpCacheHints>;
 
 /** Returns the names of an interface's options. An option that is missing here does not compile. */
 export function namesOf<T>(names: Record<keyof Required<T>, true>): readonly string[] {

@@ -1,15 +1,14 @@
 import { type CanActivate, ClassSerializerInterceptor, Scope, type Type, ValidationPipe } from '@nestjs/common';
-import type { ApplicationConfig, DiscoveryService, ModulesContainer } from '@nestjs/core';
+import type { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { nameOfEnhancer } from '../../calls/operator-log.js';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
 import type { ClassOptions } from '../schema/schema-compiler.js';
 import type { Method } from './invocation.js';
 import { nestVersion } from './nest-version.cjs';
-import { MADE, mendedIn } from './older-nest.js';
+import { MADE, mendedIn, type ProviderWrapper } from './older-nest.js';
 import type { ParamLayout } from './params.js';
 
-/** A provider, as Nest describes it. */
-export type ProviderWrapper = ReturnType<DiscoveryService['getProviders']>[number];
+export type { ProviderWrapper } from './older-nest.js';
 
 /**
  * Lists the enhancers of a handler by kind: the key of their metadata, the method that each has, their name in the

@@ -1,8 +1,10 @@
 import 'reflect-metadata';
-import { ContextIdFactory, type ModulesContainer, REQUEST } from '@nestjs/core';
+import { ContextIdFactory, type DiscoveryService, type ModulesContainer, REQUEST } from '@nestjs/core';
 import { McpHandlerDefinitionError } from '../handlers.errors.js';
-import type { ProviderWrapper } from './enhancers.js';
 import { nestVersion } from './nest-version.cjs';
+
+/** A provider, as Nest describes it. */
+export type ProviderWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 
 /** A fault of Nest is described by the first version of each major version that does not have it. */
 export type Mended = Readonly<Record<string, string>>;

@@ -8,8 +8,6 @@ import { isWrapped, wrappedSchema } from '../../protocol/structured-content.js';
 import { shown } from '../../protocol/errors.js';
 import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
 import {
-  CACHE_TABLE,
-  type McpCacheHints,
   type MethodOptions,
   type PromptArgumentOptions,
   type PromptOptions,
@@ -20,7 +18,7 @@ import {
   type ToolOptions,
 } from '../decorators/handler-options.js';
 import { McpArgumentsError, McpHandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
-import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
+import { CACHE_TABLE, type FailureOptions, type McpCacheHints, type ToolResultOptions } from '../handlers.options.js';
 import { invokeHooked } from '../invocation/invoke-hooked.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
