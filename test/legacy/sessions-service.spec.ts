@@ -166,6 +166,21 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     }
   });
 
+  it('notify() makes the JSON of a notification once, however many sessions get it', async () => {
+    const clients = [];
+    for (let n = 0; n < 3; n++) clients.push(await app.client().initialize());
+    const streams = await Promise.all(clients.map((client) => client.listen()));
+    let made = 0;
+    const data = { toJSON: () => `made ${++made}` };
+    expect(await app.service.notify(() => true, note(data))).toBe(3);
+    for (const stream of streams) {
+      await stream.count(1);
+      expect(dataOf(stream.messages)).toEqual(['made 1']);
+    }
+    await expect(app.service.notify(() => true, note(1n))).rejects.toThrow(TypeError);
+    expect(await app.service.notify(() => false, note(1n))).toBe(0);
+  });
+
   it('P6: notify() inside a call travels with the call', async () => {
     const client = await app.client().initialize();
     const standalone = await client.listen();
