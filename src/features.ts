@@ -1,4 +1,8 @@
 import type { Provider } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import { ENDPOINT_NAME, type EndpointName } from './core/calls/endpoint-name.js';
+import { MCP_DEV_STORES } from './core/calls/replaceable-part.js';
+import { McpClock } from './core/common/clock.js';
 import { MCP_OPTIONS } from './core/common/options.js';
 import { hasMarked } from './core/handlers/decorators/handler.decorators.js';
 import type { McpPlugin } from './core/plugins/mcp-plugin.js';
@@ -17,7 +21,7 @@ interface Endpoint {
 interface Feature {
   readonly name: string;
   when(endpoint: Endpoint): boolean;
-  load(endpoint: Endpoint): Promise<readonly McpPlugin[]>;
+  load(endpoint: Endpoint): Promise<McpPlugin | readonly McpPlugin[]>;
 }
 
 // `McpRegistry` registers handlers at any time, and synchronously: what acts on them must be there before.
@@ -41,7 +45,7 @@ const FEATURE_LIST: readonly Feature[] = [
   {
     name: 'switches',
     when: forHandlers,
-    load: async () => [new (await import('./switches/endpoint-switches.js')).SwitchesPlugin()],
+    load: async () => new (await import('./switches/endpoint-switches.js')).SwitchesPlugin(),
   },
   {
     name: 'effects',
@@ -51,22 +55,22 @@ const FEATURE_LIST: readonly Feature[] = [
   {
     name: 'limits',
     when: forHandlers,
-    load: async () => [new (await import('./limits/limits.plugin.js')).LimitsPlugin()],
+    load: async () => new (await import('./limits/limits.plugin.js')).LimitsPlugin(),
   },
   {
     name: 'auth',
     when: ({ options }) => options.auth !== undefined,
-    load: async () => [new (await import('./auth/auth.plugin.js')).AuthPlugin()],
+    load: async () => new (await import('./auth/auth.plugin.js')).AuthPlugin(),
   },
   {
     name: 'card',
     when: ({ options }) => options.serverCard !== false,
-    load: async () => [new (await import('./card/card.plugin.js')).CardPlugin()],
+    load: async () => new (await import('./card/card.plugin.js')).CardPlugin(),
   },
   {
     name: 'catalogue',
     when: (endpoint) => forHandlers(endpoint) && hasMarked('catalogue'),
-    load: async () => [new (await import('./catalogue/catalogues.plugin.js')).CataloguesPlugin()],
+    load: async () => new (await import('./catalogue/catalogues.plugin.js')).CataloguesPlugin(),
   },
 ];
 
@@ -84,4 +88,46 @@ export const featuresProvider: Provider = {
     return serves === 'servers' ? plugins : [...plugins, doctor.plugin];
   },
   inject: [MCP_OPTIONS, Offer, EndpointDoctor],
+};
+
+/** What is known of an endpoint when its stores are made. */
+interface StoredEndpoint extends Endpoint {
+  readonly endpoint: EndpointName;
+  readonly clock: McpClock;
+  /** Whether it is served over HTTP: without it there is one client, which starts its server itself. */
+  readonly isHttp: boolean;
+}
+
+/** A feature that replaces the stores in memory by others. */
+interface StoreFeature {
+  readonly name: string;
+  when(endpoint: StoredEndpoint): boolean;
+  load(endpoint: StoredEndpoint): Promise<object | undefined>;
+}
+
+const STORE_FEATURES: readonly StoreFeature[] = [
+  {
+    name: 'dev',
+    when: ({ options, isHttp }) => options.devSessions && options.sessions !== 'off' && isInMemory(options) && isHttp,
+    load: async (endpoint) => (await import('./dev/dev-stores.js')).openDevStores(endpoint),
+  },
+];
+
+const isInMemory = ({ backend, sessionStore, eventStore }: ResolvedEndpointOptions): boolean =>
+  !backend && !sessionStore && !eventStore;
+
+/** Provides the stores that outlive this process; `undefined`: none do. */
+export const keptStoresProvider: Provider = {
+  provide: MCP_DEV_STORES,
+  useFactory: (
+    options: ResolvedEndpointOptions,
+    { serves }: Offer,
+    endpoint: EndpointName,
+    clock: McpClock,
+    { httpAdapter }: HttpAdapterHost,
+  ): Promise<object | undefined> | undefined => {
+    const stored = { options, serves, endpoint, clock, isHttp: Boolean(httpAdapter) };
+    return STORE_FEATURES.find((feature) => feature.when(stored))?.load(stored);
+  },
+  inject: [MCP_OPTIONS, Offer, ENDPOINT_NAME, McpClock, HttpAdapterHost],
 };

@@ -2,8 +2,7 @@ import type { Provider } from '@nestjs/common';
 import { McpClock, systemClock } from './core/common/clock.js';
 import { authProviders } from './auth/auth.providers.js';
 import { nodeProviders } from './core/nodes/node.providers.js';
-import { devProvider } from './dev/dev-stores.js';
-import { featuresProvider } from './features.js';
+import { featuresProvider, keptStoresProvider } from './features.js';
 import { offerProviders } from './endpoint-offer.js';
 import { endpointProviders } from './core/eras/endpoint.providers.js';
 import { handlerProviders } from './core/handlers/handler.providers.js';
@@ -18,7 +17,7 @@ import { streamProviders } from './core/log/stream.providers.js';
 export const endpointParts: Provider[] = [
   { provide: McpClock, useValue: systemClock },
   ...offerProviders,
-  devProvider,
+  keptStoresProvider,
   ...nodeProviders,
   ...stateProviders,
   ...streamProviders,

@@ -1,18 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Provider } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
-import { McpClock } from '../core/common/clock.js';
+import type { McpClock } from '../core/common/clock.js';
 import { FORMATS } from '../core/common/formats.js';
-import { MCP_OPTIONS } from '../core/common/options.js';
 import { quiet } from '../core/common/promises.js';
 import { randomToken } from '../core/common/random-token.js';
-import { ENDPOINT_NAME, type EndpointName } from '../core/calls/endpoint-name.js';
+import type { EndpointName } from '../core/calls/endpoint-name.js';
 import { logger } from '../core/calls/operator-log.js';
-import { MCP_DEV_STORES } from '../core/calls/replaceable-part.js';
-import { Offer } from '../core/plugins/offer.js';
-import type { ResolvedSessionOptions } from '../core/sessions/session.options.js';
+import type { Offer } from '../core/plugins/offer.js';
 import type { McpSessionStore } from '../core/sessions/store/session-store.js';
 import { InMemorySessionStore } from '../core/sessions/store/in-memory-session-store.js';
 import type { McpStateStore } from '../core/questions/state/state-store.js';
@@ -191,43 +186,32 @@ export class DevStores {
   }
 }
 
-interface DevOptions extends Pick<ResolvedSessionOptions, 'sessions' | 'devSessions'> {
-  readonly backend?: unknown;
-  readonly sessionStore?: unknown;
-  readonly eventStore?: unknown;
-  readonly eventLog: McpEventLogOptions;
+/** What the stores of an endpoint are made of. */
+interface DevParts {
+  readonly options: { readonly eventLog: McpEventLogOptions };
+  readonly endpoint: EndpointName;
+  readonly clock: McpClock;
+  readonly serves: Offer['serves'];
 }
 
-export const devProvider: Provider = {
-  provide: MCP_DEV_STORES,
-  useFactory: async (
-    { backend, sessionStore, eventStore, sessions, devSessions, eventLog }: DevOptions,
-    endpoint: EndpointName,
-    clock: McpClock,
-    { httpAdapter }: HttpAdapterHost,
-    { serves }: Offer,
-  ): Promise<DevStores | undefined> => {
-    const inMemory = !backend && !sessionStore && !eventStore;
-    // Without HTTP there is one client, which starts its server itself.
-    if (!devSessions || !inMemory || sessions === 'off' || !httpAdapter) return undefined;
-    try {
-      const journal = journalOf(endpoint);
-      const stores = await DevStores.open(journal, eventLog, clock, ({ message }) =>
-        logger.warn(
-          `The sessions of the endpoint "${endpoint.path}" end with this process from now on, because their file ${journal} cannot be written (${message}). It was removed. To keep them over restarts again, free space on its disk and restart the app.`,
-        ),
-      );
-      if (serves === 'handlers') stores.announceLists();
-      return stores;
-    } catch (error) {
-      logger.log(
-        `Sessions of the endpoint "${endpoint.path}" end with this process, also while you develop: ${(error as Error).message}`,
-      );
-      return undefined;
-    }
-  },
-  inject: [MCP_OPTIONS, ENDPOINT_NAME, McpClock, HttpAdapterHost, Offer],
-};
+/** Opens the stores of an endpoint. @returns `undefined` if its journal cannot be used: then its sessions end with this process */
+export async function openDevStores({ options, endpoint, clock, serves }: DevParts): Promise<DevStores | undefined> {
+  try {
+    const journal = journalOf(endpoint);
+    const stores = await DevStores.open(journal, options.eventLog, clock, ({ message }) =>
+      logger.warn(
+        `The sessions of the endpoint "${endpoint.path}" end with this process from now on, because their file ${journal} cannot be written (${message}). It was removed. To keep them over restarts again, free space on its disk and restart the app.`,
+      ),
+    );
+    if (serves === 'handlers') stores.announceLists();
+    return stores;
+  } catch (error) {
+    logger.log(
+      `Sessions of the endpoint "${endpoint.path}" end with this process, also while you develop: ${(error as Error).message}`,
+    );
+    return undefined;
+  }
+}
 
 /**
  * Returns the file of an endpoint: the same one when its app is started again, another one for each app, endpoint and
