@@ -7,7 +7,7 @@ import { MCP_OPTIONS } from './core/common/options.js';
 import { hasMarked } from './core/handlers/decorators/handler.decorators.js';
 import type { McpPlugin } from './core/plugins/mcp-plugin.js';
 import { Offer } from './core/plugins/offer.js';
-import { EndpointDoctor } from './doctor/endpoint-doctor.js';
+import { SCOPES_DECORATOR, type ScopesDecorator } from './core/plugins/scopes.js';
 import { FEATURES } from './core/plugins/plugin-host.js';
 import type { ResolvedEndpointOptions } from './mcp-streamable.options.js';
 
@@ -58,6 +58,15 @@ const FEATURE_LIST: readonly Feature[] = [
     load: async () => new (await import('./limits/limits.plugin.js')).LimitsPlugin(),
   },
   {
+    name: 'doctor',
+    when: forHandlers,
+    // The live page may ask for an examination, with the option and without it.
+    load: async ({ options }) =>
+      options.doctor
+        ? new (await import('./doctor/endpoint-doctor.js')).DoctorPlugin()
+        : new (await import('./doctor/asked-doctor.js')).AskedDoctorPlugin(),
+  },
+  {
     name: 'auth',
     when: ({ options }) => options.auth !== undefined,
     load: async () => new (await import('./auth/auth.plugin.js')).AuthPlugin(),
@@ -77,18 +86,22 @@ const FEATURE_LIST: readonly Feature[] = [
 /** Provides the plugins of the features that an endpoint uses. */
 export const featuresProvider: Provider = {
   provide: FEATURES,
-  useFactory: async (
-    options: ResolvedEndpointOptions,
-    { serves }: Offer,
-    doctor: EndpointDoctor,
-  ): Promise<readonly McpPlugin[]> => {
+  useFactory: async (options: ResolvedEndpointOptions, { serves }: Offer): Promise<readonly McpPlugin[]> => {
     const endpoint = { options, serves };
     const used = FEATURE_LIST.filter((feature) => feature.when(endpoint));
-    const plugins = (await Promise.all(used.map((feature) => feature.load(endpoint)))).flat();
-    return serves === 'servers' ? plugins : [...plugins, doctor.plugin];
+    return (await Promise.all(used.map((feature) => feature.load(endpoint)))).flat();
   },
-  inject: [MCP_OPTIONS, Offer, EndpointDoctor],
+  inject: [MCP_OPTIONS, Offer],
 };
+
+/** Provides the guards of scopes that are data, as those of tools in a catalogue. */
+export const scopesProviders: Provider[] = [
+  {
+    provide: SCOPES_DECORATOR,
+    useFactory: async (): Promise<ScopesDecorator | undefined> =>
+      hasMarked('catalogue') ? (await import('./auth/require-scopes.js')).requireScopesOf : undefined,
+  },
+];
 
 /** What is known of an endpoint when its stores are made. */
 interface StoredEndpoint extends Endpoint {

@@ -1,8 +1,8 @@
 import type { Provider } from '@nestjs/common';
 import { McpClock, systemClock } from './core/common/clock.js';
-import { authProviders } from './auth/auth.providers.js';
+import { McpBearerGuard } from './auth/bearer.guard.js';
 import { nodeProviders } from './core/nodes/node.providers.js';
-import { featuresProvider, keptStoresProvider } from './features.js';
+import { featuresProvider, keptStoresProvider, scopesProviders } from './features.js';
 import { offerProviders } from './endpoint-offer.js';
 import { endpointProviders } from './core/eras/endpoint.providers.js';
 import { handlerProviders } from './core/handlers/handler.providers.js';
@@ -28,5 +28,6 @@ export const endpointParts: Provider[] = [
   featuresProvider,
   ...endpointProviders,
   ...httpProviders,
-  ...authProviders,
+  ...scopesProviders,
+  McpBearerGuard,
 ];

@@ -3,6 +3,7 @@ import { type CanActivate, createParamDecorator, type ExecutionContext, UseGuard
 import { authOf } from '../core/calls/mcp-call.js';
 import { McpExecutionContext } from '../core/calls/mcp-execution-context.js';
 import { ASKED_AGAIN, type GuardAskedAgain } from '../core/handlers/invocation/enhancers.js';
+import type { ScopesDecorator } from '../core/plugins/scopes.js';
 import { challengeOf, resourceServerOf } from './resource-server.js';
 import { isScope, ScopeRules } from './scopes.js';
 import { McpInsufficientScopeError } from './token.errors.js';
@@ -126,6 +127,9 @@ function assertScopes(
 interface HasHeader {
   header(name: string, value: string): unknown;
 }
+
+/** Requires scopes that are data. */
+export const requireScopesOf: ScopesDecorator = ({ all, listed }) => RequireScopes(...(all as [string]), { listed });
 
 /**
  * Injects the access token of the caller as `AuthInfo` of the MCP SDK: `token`, `clientId`, `scopes`, `expiresAt`, and

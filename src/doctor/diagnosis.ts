@@ -1,3 +1,4 @@
+import type { McpEndpointHost } from '../core/plugins/mcp-plugin.js';
 import type { Tool } from '@modelcontextprotocol/server';
 import { isObject } from '../core/protocol/json-rpc.js';
 import { BoundedJsonSchemas } from '../core/protocol/json-schema.js';
@@ -84,6 +85,12 @@ const PROPERTY_NAME = /^[\w.-]{1,64}$/;
 
 /** So many names are part of a text. */
 const NAMED = 5;
+
+/** Examines the tools of all callers of an endpoint. @param largest as of {@link diagnoseTools} */
+export function diagnoseEndpoint({ handlers }: McpEndpointHost, largest?: ReadonlyMap<string, number>): McpDiagnosis {
+  // They are the entries that lists show, of which the host names less.
+  return diagnoseTools([...handlers.all('tool')] as unknown as readonly ExaminedTool[], largest);
+}
 
 /**
  * Examines the tools of an endpoint. 1,000 tools take about 0.1 s, and 2 s more if all have an output schema.

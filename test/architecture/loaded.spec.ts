@@ -51,35 +51,57 @@ describe('a process that imports', () => {
     expect(ofSdk(await loadedBy(`import ${entry('server/index')};`))).not.toEqual([]);
   });
 
-  it('the main entry loads the SDK when it starts an endpoint', async () => {
-    const loaded = await loadedBy(`
+  /** Starts an endpoint with some options. @param before code of the app, such as classes with decorators */
+  const startOf = (options: string, before = '', providers = ''): string => `
       import 'reflect-metadata';
       import { NestFactory } from '@nestjs/core';
-      import { McpStreamableModule } from ${entry('index')};
-      const module = McpStreamableModule.forRoot({ serverInfo: { name: 'x', version: '1' } });
-      const app = await NestFactory.create(module, { logger: false });
+      import { McpCatalogue, McpStreamableModule } from ${entry('index')};
+      import { Server } from ${options.includes('Server') ? entry('server/index') : `'node:http'`};
+      ${before}
+      const endpoint = McpStreamableModule.forRoot({ serverInfo: { name: 'com.example/x', version: '1' }, ${options} });
+      const app = await NestFactory.create({ module: class {}, imports: [endpoint], providers: [${providers}] }, { logger: false });
       await app.init();
-      await app.close();`);
-    expect(ofSdk(loaded)).not.toEqual([]);
+      await app.close();`;
+
+  it('the main entry loads the SDK when it starts an endpoint', async () => {
+    expect(ofSdk(await loadedBy(startOf('')))).not.toEqual([]);
   });
 
-  it('the main entry loads what serves catalogues if a class is one', async () => {
-    const started = (provider: string): Promise<string[]> =>
-      loadedBy(`
-        import 'reflect-metadata';
-        import { Module } from '@nestjs/common';
-        import { NestFactory } from '@nestjs/core';
-        import { McpCatalogue, McpStreamableModule } from ${entry('index')};
-        class Plugins { list() { return []; } call() {} }
-        ${provider}
-        const imports = [McpStreamableModule.forRoot({ serverInfo: { name: 'x', version: '1' } })];
-        class App {}
-        Module({ imports, providers: [Plugins] })(App);
-        const app = await NestFactory.create(App, { logger: false });
-        await app.init();
-        await app.close();`);
-    const ofCatalogues = (urls: readonly string[]) => urls.filter((url) => url.includes('catalogues.plugin'));
-    expect(ofCatalogues(await started(''))).toEqual([]);
-    expect(ofCatalogues(await started('McpCatalogue()(Plugins);'))).toHaveLength(1);
+  /** What a feature loads first, and the option that uses it. */
+  const BY_OPTION: Readonly<Record<string, string>> = {
+    'auth.plugin': `auth: { resource: 'https://x.example/mcp', authorizationServers: ['https://idp.example'] }`,
+    'card.plugin': `serverCard: { description: 'x', url: 'https://x.example/mcp' }`,
+    'endpoint-doctor': 'doctor: true',
+    'dev-stores': 'devSessions: true',
+    'instrumentation.plugin': 'instrumentation: { call: (info, run) => run() }',
+  };
+  const SERVERS = 'sdk-dispatcher';
+  const CATALOGUES = 'catalogues.plugin';
+  /** What acts on handlers is loaded for all endpoints that serve some. */
+  const OF_HANDLERS = ['endpoint-switches', 'effects.plugins', 'limits.plugin'];
+  const namesIn = (urls: readonly string[]): string[] =>
+    urls.flatMap((url) => /\/([\w.-]+?)(?:-[\w-]{8})?\.js$/.exec(url)?.[1] ?? []);
+
+  it('an endpoint without options loads no feature but those for handlers', async () => {
+    const names = namesIn(await loadedBy(startOf('doctor: false, devSessions: false')));
+    expect(names).toEqual(expect.arrayContaining(OF_HANDLERS));
+    for (const file of [...Object.keys(BY_OPTION), SERVERS, CATALOGUES]) expect(names).not.toContain(file);
+    expect(names.filter((name) => /jwt|jose|diagnosis/.test(name))).toEqual([]);
+  });
+
+  it('a feature is loaded for the option that uses it', async () => {
+    const names = namesIn(await loadedBy(startOf(Object.values(BY_OPTION).join(', '))));
+    expect(names).toEqual(expect.arrayContaining(Object.keys(BY_OPTION)));
+  });
+
+  it('catalogues are loaded when a class is one', async () => {
+    const catalogue = 'class Cat { list() { return []; } call() {} } McpCatalogue({ ttlMs: 1 })(Cat);';
+    expect(namesIn(await loadedBy(startOf('', catalogue, 'Cat')))).toContain(CATALOGUES);
+  });
+
+  it('an endpoint with the option server loads the servers of the SDK, and nothing for handlers', async () => {
+    const names = namesIn(await loadedBy(startOf(`server: () => new Server({ name: 'x', version: '1' })`)));
+    expect(names).toContain(SERVERS);
+    for (const file of OF_HANDLERS) expect(names).not.toContain(file);
   });
 });

@@ -55,10 +55,6 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'eras',
   ],
 };
-/** Imports of the core that are going away: features, and routes, are found by the door. See docs/decisions/one-door.md. */
-const LEFT: Readonly<Record<string, readonly string[]>> = {
-  methods: ['doctor'],
-};
 const CHAMBERS: readonly string[] = ['state'];
 
 /** The contract of the message bus, and who knows it: what implements, tests or passes on one. */
@@ -206,7 +202,6 @@ function objectionToFile(path: string, imported: string): string | undefined {
   const entry = ENTRIES[from];
   const allowed = entry?.rooms ?? ROOMS[from];
   if (!allowed) return `"${from}" is not a room of test/architecture/rules.ts`;
-  if (LEFT[from]?.includes(to)) return undefined;
   if (allowed.includes(to) || (entry?.contracts && (to in ROOMS || to in ENTRIES) && isContract(source)))
     return undefined;
   return `"${from}" may import ${listOf(allowed, entry?.contracts)}, not "${to}"`;

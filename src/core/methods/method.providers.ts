@@ -19,7 +19,6 @@ import { McpStateStore } from '../questions/state/state-store.js';
 import type { ResolvedStateOptions } from '../questions/state/state.options.js';
 import { StoredStates } from '../questions/state/stored-states.js';
 import { EndpointCachePolicy } from './cache-hints.js';
-import { EndpointDoctor } from '../../doctor/endpoint-doctor.js';
 import { EndpointHandlers } from './endpoint-handlers.js';
 import { EndpointHost } from './endpoint-host.js';
 import { McpEndpointHost } from '../plugins/mcp-plugin.js';
@@ -93,7 +92,6 @@ export const methodProviders: Provider[] = [
   EndpointHost,
   { provide: McpEndpointHost, useExisting: EndpointHost },
   EndpointHandlers,
-  EndpointDoctor,
   DivertedCalls,
   ToolAccess,
   {

@@ -2,12 +2,13 @@ import type { INestApplication } from '@nestjs/common';
 import {
   type McpDiagnosis,
   type McpDoctorRule,
+  diagnoseEndpoint,
   diagnoseTools,
   finding,
   type McpFinding,
   worstFirst,
 } from '../../doctor/diagnosis.js';
-import { ExaminedEndpoint } from '../../doctor/endpoint-doctor.js';
+import { EndpointDoctor } from '../../doctor/endpoint-doctor.js';
 import { findingLines } from '../../doctor/finding-lines.js';
 import { issuerFindings } from '../../doctor/oauth-metadata.js';
 import { parseAuthChallenge } from '../../client/auth-challenge.js';
@@ -48,7 +49,7 @@ export async function diagnose(
   const path = endpoint ?? pathsOf(host)[0]!;
   const diagnosis =
     host.offer.serves === 'handlers'
-      ? host.find(ExaminedEndpoint)!.diagnosis()
+      ? (host.find(EndpointDoctor)?.diagnosis() ?? diagnoseEndpoint(host))
       : diagnoseTools(await listedTools(app, path));
   const metadata = await metadataOf(appFetch, path);
   if (metadata === undefined) return diagnosis;
