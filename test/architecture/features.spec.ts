@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { findInternalNames, findWaysIn } from './features.js';
+import { findInternalNames, findWaysIn, importsOfFeatures } from './features.js';
 import { describeViolations, type FileMap } from './rules.js';
 import { readSources } from './sources.js';
 
@@ -17,6 +17,10 @@ describe('the features', () => {
     expect(describeViolations(findInternalNames(sources))).toBe('');
   });
 
+  it('the features are imported by no file of the core', () => {
+    expect(importsOfFeatures(sources).map(({ path, source }) => `${path} → ${source}`)).toEqual([]);
+  });
+
   it('the features act in the ways that the architecture names', () => {
     expect(describeViolations(findWaysIn(sources))).toBe('');
   });
@@ -29,7 +33,7 @@ describe('the rules of features', () => {
       [path, text],
     ]);
   const internal = (text: string, path?: string, reasons = {}): string[] =>
-    findInternalNames(files(text, path), reasons, {}).map(({ line, message }) => `${line}: ${message}`);
+    findInternalNames(files(text, path), reasons).map(({ line, message }) => `${line}: ${message}`);
 
   it('the rules of features find internal names of the core, once each', () => {
     expect(
@@ -65,13 +69,10 @@ describe('the rules of features', () => {
     const names = Array.from({ length: 16 }, (_, index) => `X${index}`);
     const text = `import { ${names.join(', ')} } from '../core/calls/a.js';`;
     expect(internal(text, undefined, { live: { why: names } })).toEqual([expect.stringContaining('more than 15')]);
-    const still = { live: 16 };
-    expect(findInternalNames(files(text), {}, still)).toEqual([]);
-    expect(findInternalNames(files(`${text} import { C } from '../core/calls/a.js';`), {}, still)).toHaveLength(1);
   });
 
   it('the rules of features find a class or provider of a feature by which the core would know it', () => {
-    const ways = (text: string): string[] => findWaysIn(files(text), []).map(({ message }) => message);
+    const ways = (text: string): string[] => findWaysIn(files(text)).map(({ message }) => message);
     const imports = `import { McpPlugin } from '../core/plugins/a.js'; import { Hook, HOOK } from '../core/calls/a.js';`;
     expect(ways(`${imports} class X extends McpPlugin implements Hook<Y>, Own {}`)).toEqual([
       expect.stringContaining('acts by "Hook"'),

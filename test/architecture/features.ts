@@ -178,9 +178,6 @@ const INTERNAL: Reasons = {
   },
 };
 
-/** Features whose reasons are not written yet, with the number of their internal names: above the limit it only falls. */
-const STILL: Readonly<Record<string, number>> = {};
-
 /** The ways in: what features extend, implement or provide for the core to use, by the way that it belongs to. */
 export const WAYS_IN: Readonly<Record<string, readonly string[]>> = {
   plugin: [
@@ -201,9 +198,6 @@ export const WAYS_IN: Readonly<Record<string, readonly string[]>> = {
   bus: ['McpMessageBus'],
   edge: ['McpController'],
 };
-/** Ways in that are going away. */
-const WAYS_LEFT: readonly string[] = ['MCP_DEV_STORES', 'SCOPES_DECORATOR'];
-
 /** The feature that a path belongs to. @returns `undefined` for the core, the entries of all, and the files of `src` itself */
 function featureOf(path: string): string | undefined {
   const [, folder] = path.split('/');
@@ -250,17 +244,16 @@ export function internalNames(files: FileMap): Map<string, Map<string, Taken>> {
 }
 
 /** All that features know of the core without a reason, or beyond their number. */
-export function findInternalNames(files: FileMap, reasons: Reasons = INTERNAL, still = STILL): Violation[] {
+export function findInternalNames(files: FileMap, reasons: Reasons = INTERNAL): Violation[] {
   const violations: Violation[] = [];
   for (const [feature, names] of internalNames(files)) {
     const listed = Object.values(reasons[feature] ?? {}).flat();
     const place = { path: `src/${feature}`, line: 1 };
-    const most = Math.max(still[feature] ?? 0, mostOf(feature));
+    const most = mostOf(feature);
     if (names.size > most) {
       const message = `imports ${names.size} internal names of the core, more than ${most}: ${[...names.keys()].toSorted().join(', ')}`;
       violations.push({ ...place, message });
     }
-    if (feature in still) continue;
     for (const [name, { path, line, source }] of names) {
       if (listed.includes(name)) continue;
       const message = `"${name}" of ${source} is internal: use the door, or give the reason in test/architecture/features.ts`;
@@ -301,10 +294,10 @@ export function rolesOfFeatures(files: FileMap): Map<string, readonly string[]> 
 }
 
 /** Ways into the core that stand in no list. */
-export function findWaysIn(files: FileMap, left: readonly string[] = WAYS_LEFT): Violation[] {
+export function findWaysIn(files: FileMap): Violation[] {
   const known = Object.values(WAYS_IN).flat();
   return [...rolesOfFeatures(files)]
-    .filter(([role]) => !known.includes(role) && !left.includes(role))
+    .filter(([role]) => !known.includes(role))
     .map(([role, [feature]]) => ({
       path: `src/${feature}`,
       line: 1,
