@@ -1,8 +1,7 @@
 import { ConfigurableModuleBuilder, type DynamicModule, Module } from '@nestjs/common';
 import { getMcpToken } from '../../core/calls/inject-mcp.js';
 import { flag, McpOptionError, required, texts } from '../../core/common/options.js';
-import { loadSdk } from '../../core/protocol/spec.js';
-import { loadClientPackage, McpClient } from './mcp-client.js';
+import { McpClient } from './mcp-client.js';
 import { clientOptionsOf, type McpClientModuleExtras, type McpClientModuleOptions } from './mcp-client.options.js';
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE } =
@@ -22,11 +21,7 @@ function withClients(definition: DynamicModule, { names, isGlobal }: McpClientMo
   texts(required)(names, 'names');
   const clients = names.map((name) => ({
     provide: getMcpToken(McpClient, name),
-    useFactory: async (options: McpClientModuleOptions): Promise<McpClient> => {
-      // It is loaded here, so that an app without the package does not start. The client connects when it is used.
-      const [clientPackage] = await Promise.all([loadClientPackage(), loadSdk()]);
-      return new McpClient(name, clientOptionsOf(options, name), clientPackage);
-    },
+    useFactory: (options: McpClientModuleOptions) => McpClient.create(name, clientOptionsOf(options, name)),
     inject: [MODULE_OPTIONS_TOKEN],
   }));
   return {

@@ -9,7 +9,6 @@ import {
   passing,
   required,
   type Resolved,
-  resolveOptions,
 } from '../../core/common/options.js';
 import { resolveUrl, type StreamableClientTransportOptions, TRANSPORT_TABLE } from '../client.options.js';
 
@@ -78,7 +77,7 @@ export interface McpClientModuleExtras {
   isGlobal?: boolean;
 }
 
-const CLIENT_TABLE = {
+export const CLIENT_TABLE = {
   ...TRANSPORT_TABLE,
   url: option(required, resolveUrl),
   auth: passing(undefined, isAuth, 'a token, a function that returns one, or an OAuth provider'),
@@ -95,15 +94,11 @@ function isAuth(given: unknown): boolean {
   return ['string', 'function', 'object'].includes(typeof given) && given !== null;
 }
 
-/**
- * Returns the options of one client, checked while the app starts.
- *
- * @throws McpOptionError
- */
-export function clientOptionsOf(options: McpClientModuleOptions, name: string): ResolvedMcpClientOptions {
+/** Returns the options that a factory gave for one client. @throws McpOptionError when it gave none */
+export function clientOptionsOf(options: McpClientModuleOptions, name: string): McpClientOptions {
   const clients = object({})((options as Partial<McpClientModuleOptions> | undefined)?.clients, 'clients') as Clients;
   const names = Object.keys(clients);
-  if (names.includes(name)) return resolveOptions(CLIENT_TABLE, clients[name]);
+  if (names.includes(name)) return clients[name]!;
   const known = names.map((each) => `"${each}"`).join(', ') || 'none';
   const message = `The factory configured no client "${name}". It configured ${known}.`;
   throw new McpOptionError(`clients.${name}`, message);

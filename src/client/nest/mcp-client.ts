@@ -1,12 +1,14 @@
 import type { CallToolResult, Client, Progress, RequestOptions, withOAuth } from '@modelcontextprotocol/client';
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { Observable, ReplaySubject, switchMap } from 'rxjs';
+import { resolveOptions } from '../../core/common/options.js';
+import { loadSdk } from '../../core/protocol/spec.js';
 import { McpClientTransportError } from '../client.errors.js';
 import type { StreamableClientTransportOptions } from '../client.options.js';
 import { StreamableClientTransport } from '../streamable-client-transport.js';
 import { POLLED_META_KEY, McpTaskTransport } from '../task-transport.js';
 import { nextTurn } from '../waiting.js';
-import type { ResolvedMcpClientOptions } from './mcp-client.options.js';
+import { CLIENT_TABLE, type McpClientOptions, type ResolvedMcpClientOptions } from './mcp-client.options.js';
 import { namingTools, OutputSchemas } from './output-schemas.js';
 
 /** A tool call emits progress, any number of times, then the result. @publicApi */
@@ -53,6 +55,19 @@ export class McpClient implements BeforeApplicationShutdown {
     private readonly options: ResolvedMcpClientOptions,
     private readonly clientPackage: ClientPackage,
   ) {}
+
+  /**
+   * Makes a client outside of `McpClientModule`, such as one for each user of a gateway. It connects when it is used; close it.
+   *
+   * @param name names it in messages
+   * @throws (rejects) McpOptionError; McpClientPackageError when `@modelcontextprotocol/client` is not installed
+   */
+  static async create(name: string, options: McpClientOptions): Promise<McpClient> {
+    const resolved = resolveOptions(CLIENT_TABLE, options);
+    // It is loaded here, so that an app without the package does not start.
+    const [clientPackage] = await Promise.all([loadClientPackage(), loadSdk()]);
+    return new McpClient(name, resolved, clientPackage);
+  }
 
   /**
    * Returns the official client, connected: the first call connects, and so does the first one after a connection that was
