@@ -157,6 +157,23 @@ const CHECKS = {
     example.started(({ origin }) =>
       called(`${origin}/tenants/acme/mcp`, ({ call }) => call('list_orders'), { 'x-api-key': 'key-of-ann' }),
     ),
+  // It starts two servers, and a Redis if there is one.
+  gateway: async (example) =>
+    example.started(
+      ({ url, program }) =>
+        called(
+          url,
+          async ({ call, client }) => {
+            // The servers may still be on their way.
+            await program.until(async () => ok((await call('weather_forecast', { city: 'Bern' })).includes('Bern')));
+            await program.until(async () => equal(await call('tickets_list'), 'T-1 of ann@tickets is open.'));
+            const names = (await client.listTools()).tools.map(({ name }) => name);
+            deepEqual(names, ['weather_forecast', 'tickets_close', 'tickets_list']);
+          },
+          { 'x-api-key': 'key-of-ann' },
+        ),
+      { port: await freePort(4) },
+    ),
   // It starts a PostgreSQL for itself.
   crm: (example) =>
     example.started(async ({ origin, url }) => {

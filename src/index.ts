@@ -28,6 +28,7 @@ export type {
   McpRefusal,
   McpSessionEnd,
 } from './core/calls/mcp-instrumentation.js';
+export { McpEndpointHost, type McpEndpointPlugin, McpPlugin } from './core/plugins/mcp-plugin.js';
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './core/calls/mcp-call.js';
 
 export {
@@ -35,7 +36,6 @@ export {
   Complete,
   Confirm,
   McpHandlers,
-  type McpHandlersOptions,
   McpMethod,
   Prompt,
   Resource,
@@ -109,8 +109,8 @@ export { type McpHealth, McpHealthIndicator } from './core/nodes/mcp-health.indi
 
 export { mcpCors, type McpCors } from './core/http/mcp-cors.js';
 export { McpController } from './core/http/mcp.controller.js';
-export { mcpServerJson, type McpServerJsonOptions, type McpServerPackage } from './card/server-json.js';
-export type { McpServerCardOptions, McpServerRepository } from './card/server-card.options.js';
+export { mcpServerJson, type McpServerJsonOptions } from './card/server-json.js';
+export type { McpServerCardOptions } from './card/server-card.options.js';
 export { McpSessionGuard } from './core/http/mcp-session.guard.js';
 export type { McpRequest, McpPrincipalFunction } from './core/http/principal.js';
 export { getMcpToken, InjectMcp } from './core/calls/inject-mcp.js';

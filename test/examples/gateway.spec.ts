@@ -1,0 +1,331 @@
+import { Injectable } from '@nestjs/common';
+import {
+  image,
+  McpArgs,
+  McpCtx,
+  type McpContext,
+  McpRegistry,
+  Prompt,
+  Resource,
+  ResourceTemplate,
+  text,
+  Tool,
+} from 'nestjs-mcp-streamable';
+import { createMcpTestClient, type McpTestClient, type McpTestClientOptions } from 'nestjs-mcp-streamable/testing';
+import { afterEach, describe, expect, it } from 'vitest';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { McpAuditModule, type McpAuditRecord } from 'nestjs-mcp-streamable/audit';
+import { z } from 'zod';
+import { GatewayPlugin, REMOTES } from '../../examples/gateway/src/gateway/gateway.plugin.js';
+import type { RemoteOptions } from '../../examples/gateway/src/gateway/remote.options.js';
+import { gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { loneFetch } from '../support/ways.js';
+
+const PNG = Buffer.from('iVBORw0KGgo=', 'base64');
+const City = z.object({ city: z.string() });
+
+/** The handlers of a remote server. */
+@Injectable()
+class Weather {
+  readonly gate = gate();
+  cancelled = 0;
+  @Tool({ name: 'forecast', description: 'Forecasts', inputSchema: City })
+  forecast(@McpArgs() { city }: { city: string }): string {
+    return `Sun in ${city}`;
+  }
+  @Tool({ name: 'map', description: 'Draws' })
+  map() {
+    return [text('A map'), image(PNG)];
+  }
+  @Tool({ name: 'slow', description: 'Waits' })
+  async slow(@McpCtx() ctx: McpContext): Promise<string> {
+    ctx.signal.addEventListener('abort', () => this.cancelled++);
+    for (let step = 1; step <= 3; step++) await ctx.progress(step, 3, `step ${step}`);
+    await this.gate.promise;
+    return 'at last';
+  }
+  @Tool({ name: 'book', description: 'Asks' })
+  async book(@McpCtx() ctx: McpContext): Promise<string> {
+    const answer = await ctx.elicit('seat', {
+      message: 'Which seat?',
+      requestedSchema: z.object({ seat: z.string() }),
+    });
+    return answer.action === 'accept' ? `Seat ${answer.content.seat}` : answer.action;
+  }
+  @Resource({ uri: 'weather://now', name: 'now', mimeType: 'text/plain' })
+  now(): string {
+    return 'sunny';
+  }
+  @ResourceTemplate({ uriTemplate: 'weather://{city}/today', name: 'today' })
+  today(@McpArgs() { city }: { city: string }): string {
+    return `sunny in ${city}`;
+  }
+  @Prompt({ name: 'plan', arguments: [{ name: 'city', required: true }] })
+  plan(@McpArgs() { city }: { city: string }): string {
+    return `Plan a day in ${city}`;
+  }
+}
+
+const apps: TestApp[] = [];
+const clients: McpTestClient[] = [];
+
+async function remote(options: Partial<TestAppOptions> = {}): Promise<TestApp> {
+  const app = await TestApp.start({
+    adapter: 'fastify',
+    port: true,
+    server: undefined,
+    providers: [Weather],
+    ...options,
+  });
+  apps.push(app);
+  return app;
+}
+
+async function gateway(given: readonly RemoteOptions[], options: Partial<TestAppOptions> = {}): Promise<TestApp> {
+  const remotes = given.map((each) => ({ ...each, client: { fetch: loneFetch, ...each.client } }));
+  const app = await TestApp.start({
+    adapter: 'fastify',
+    server: undefined,
+    principal: (request: { headers: Record<string, string> }) => request.headers['x-user'],
+    ...options,
+    providers: [GatewayPlugin, { provide: REMOTES, useValue: remotes }, ...(options.providers ?? [])],
+  });
+  apps.unshift(app);
+  return app;
+}
+
+async function clientOf(app: TestApp, user?: string, options: McpTestClientOptions = {}): Promise<McpTestClient> {
+  const client = await createMcpTestClient(app.app, { ...(user && { headers: { 'x-user': user } }), ...options });
+  clients.push(client);
+  return client;
+}
+
+afterEach(async () => {
+  for (const client of clients.splice(0)) await client.close();
+  for (const app of apps.splice(0)) await app.stop();
+});
+
+const accept = { elicit: () => ({ action: 'accept' as const, content: { seat: '4C' } }) };
+
+describe.each(['legacy', 'modern'] as const)('the gateway for a client of the era %s', (era) => {
+  describe.each([['legacy'], ['modern']] as const)('over a server of the era %s', (only) => {
+    it('serves tools, resources, templates and prompts of a remote server', async () => {
+      const { url } = await remote({ eras: only });
+      const app = await gateway([{ name: 'weather', url }]);
+      const client = await clientOf(app, 'ann', { era });
+      const names = (await client.list.tools()).map(({ name }) => name);
+      expect(names).toEqual(['weather_book', 'weather_forecast', 'weather_map', 'weather_slow']);
+      expect((await client.callTool('weather_forecast', { city: 'Zurich' })).text).toBe('Sun in Zurich');
+      expect((await client.callTool('weather_map')).content).toMatchObject([{ type: 'text' }, { type: 'image' }]);
+      expect(await client.read('weather://now')).toMatchObject({ contents: [{ text: 'sunny' }] });
+      expect(await client.read('weather://Bern/today')).toMatchObject({ contents: [{ text: 'sunny in Bern' }] });
+      expect(JSON.stringify(await client.prompt('weather_plan', { city: 'Rome' }))).toContain('Plan a day in Rome');
+    });
+
+    it('asks the user of the call', async () => {
+      const { url } = await remote({ eras: only });
+      const app = await gateway([{ name: 'weather', url }]);
+      const client = await clientOf(app, 'ann', { era, ...accept });
+      expect((await client.callTool('weather_book')).text).toBe('Seat 4C');
+    });
+  });
+});
+
+const namesOf = async (client: McpTestClient): Promise<string[]> => (await client.list.tools()).map(({ name }) => name);
+/** A server that is away says so soon. */
+const soon = { retryMs: 60_000, client: { reconnect: { firstDelayMs: 1, maxAttempts: 1 } } };
+
+describe('a remote server behind the gateway', () => {
+  it('is a clear error of its tools and one line in the log when it dies, and the rest of the list stays', async () => {
+    const [dying, other] = [await remote(), await remote()];
+    const app = await gateway([
+      { name: 'dying', url: dying.url, listTtlMs: 0, ...soon },
+      { name: 'other', url: other.url },
+    ]);
+    const client = await clientOf(app);
+    const names = await namesOf(client);
+    expect(names.filter((name) => name.startsWith('dying_'))).toHaveLength(4);
+    apps.splice(apps.indexOf(dying), 1);
+    await dying.shutDown();
+    for (let time = 0; time < 2; time++) {
+      const { text, isError } = await client.callTool('dying_forecast', { city: 'Bern' });
+      expect([isError, text]).toEqual([true, expect.stringContaining('The server dying is away')]);
+      expect(await namesOf(client)).toEqual(names);
+    }
+    expect((await client.callTool('other_forecast', { city: 'Bern' })).text).toBe('Sun in Bern');
+    expect(app.log.texts('warn').filter((line) => line.includes('dying is away'))).toHaveLength(1);
+  });
+
+  it('is left out of lists while it hangs, and lists do not wait for it twice', async () => {
+    const hanging = createServer((socket) => void socket.on('error', () => {})).listen(0, '127.0.0.1');
+    await once(hanging, 'listening');
+    const { port } = hanging.address() as { port: number };
+    const other = await remote();
+    const app = await gateway([
+      { name: 'hanging', url: `http://127.0.0.1:${port}/mcp`, listTimeoutMs: 20, ...soon },
+      { name: 'other', url: other.url },
+    ]);
+    const client = await clientOf(app);
+    expect((await namesOf(client)).every((name) => name.startsWith('other_'))).toBe(true);
+    expect(await namesOf(client)).toHaveLength(4);
+    expect(app.log.texts('warn').filter((line) => line.includes('hanging is away'))).toHaveLength(1);
+    hanging.close();
+  });
+
+  it.each(['legacy', 'modern'] as const)(
+    'announces changes of its lists to clients of the gateway (%s)',
+    async (eras) => {
+      const weather = await remote({ eras });
+      const app = await gateway([{ name: 'weather', url: weather.url }]);
+      const client = await clientOf(app, 'ann', { era: 'legacy' });
+      expect(await namesOf(client)).toHaveLength(4);
+      let announced = 0;
+      client.client.setNotificationHandler('notifications/tools/list_changed', () => void announced++);
+      const registry = weather.app.get(McpRegistry, { strict: false });
+      registry.registerTool({ name: 'added', handler: () => 'new' });
+      await expect.poll(() => announced).toBeGreaterThan(0);
+      expect(await namesOf(client)).toContain('weather_added');
+      expect((await client.callTool('weather_added')).text).toBe('new');
+    },
+  );
+
+  it('may flood the gateway with progress and handlers', async () => {
+    const weather = await remote();
+    const registry = weather.app.get(McpRegistry, { strict: false });
+    const handler = async (_args: object, ctx: McpContext): Promise<string> => {
+      for (let step = 1; step <= 2_000; step++) await ctx.progress(step, 2_000);
+      return 'done';
+    };
+    for (let index = 0; index < 300; index++) registry.registerTool({ name: `a${index}`, handler });
+    const app = await gateway([{ name: 'weather', url: weather.url, maxHandlers: 100 }]);
+    const client = await clientOf(app);
+    const names = await namesOf(client);
+    expect(names).toHaveLength(100);
+    expect(app.log.texts('warn').join()).toContain('the first 100 are served');
+    const { text, progress } = await client.callTool(names.find((name) => name.startsWith('weather_a'))!);
+    expect(text).toBe('done');
+    expect(progress.length).toBeGreaterThan(1_000);
+  });
+
+  it.each(['legacy', 'modern'] as const)(
+    'gets the cancellation of a call, and sends its progress (%s)',
+    async (era) => {
+      const weather = await remote();
+      const app = await gateway([{ name: 'weather', url: weather.url }]);
+      const client = await clientOf(app, 'ann', { era });
+      const { gate, ...state } = weather.app.get(Weather);
+      expect(state.cancelled).toBe(0);
+      const abort = new AbortController();
+      const seen: unknown[] = [];
+      const call = client.callTool(
+        'weather_slow',
+        {},
+        {
+          signal: abort.signal,
+          onprogress: ({ message }) => void (seen.push(message) === 3 && abort.abort()),
+        },
+      );
+      await expect(call).rejects.toThrow(/abort/i);
+      await expect.poll(() => weather.app.get(Weather).cancelled).toBe(1);
+      expect(seen).toEqual(['step 1', 'step 2', 'step 3']);
+      gate.open();
+    },
+  );
+});
+
+/** Says who calls; its tool `secret` is for ann. */
+@Injectable()
+class Accounts {
+  @Tool({ name: 'whoami', description: 'Says who you are' })
+  whoami(@McpCtx() ctx: McpContext): string {
+    return String(ctx.principal);
+  }
+}
+
+describe('the users of the gateway', () => {
+  const principal = ({ headers }: { headers: Record<string, string> }): string | undefined =>
+    /^Bearer token of (\w+)$/.exec(headers['authorization'] ?? '')?.[1];
+
+  it('have sessions, lists and credentials of their own at a remote server', async () => {
+    const server = await remote({ providers: [Accounts], principal });
+    const registry = server.app.get(McpRegistry, { strict: false });
+    const visible = (caller: { principal: string | undefined }): boolean => caller.principal === 'ann';
+    registry.registerTool({ name: 'secret', handler: (_args, ctx) => `of ${ctx.principal}`, visible });
+    const tokens = new Map([
+      ['ann', 'token of ann'],
+      ['gus', 'token of gus'],
+    ]);
+    const token = ({ principal: user }: { principal: string }): string | undefined => tokens.get(user);
+    const app = await gateway([{ name: 'far', url: server.url, token }]);
+    const [ann, gus, eve, anonymous] = [
+      await clientOf(app, 'ann'),
+      await clientOf(app, 'gus'),
+      await clientOf(app, 'eve'),
+      await clientOf(app),
+    ];
+    const asked = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? ann : gus).callTool('far_whoami')),
+    );
+    expect([await namesOf(ann), await namesOf(gus)]).toEqual([['far_secret', 'far_whoami'], ['far_whoami']]);
+    await expect(gus.callTool('far_secret')).rejects.toThrow('not found');
+    expect(asked.map(({ text }) => text)).toEqual(
+      Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? 'ann' : 'gus')),
+    );
+    for (const none of [eve, anonymous]) {
+      expect(await namesOf(none)).toEqual([]);
+      await expect(none.callTool('far_whoami')).rejects.toThrow('not found');
+    }
+    tokens.delete('gus');
+    expect(await namesOf(gus)).toEqual([]);
+    await expect(gus.callTool('far_whoami')).rejects.toThrow('not found');
+    expect((await ann.callTool('far_whoami')).text).toBe('ann');
+  });
+});
+
+describe('the app of the gateway', () => {
+  it('decides about tools of remote servers: prefix, off switch, questions, limits, audit', async () => {
+    const records: McpAuditRecord[] = [];
+    const weather = await remote();
+    const app = await gateway(
+      [
+        {
+          name: 'weather',
+          url: weather.url,
+          prefix: 'w.',
+          tool: ({ name }) => ({
+            ...(name === 'forecast' && { confirm: 'Look at {city}?' }),
+            ...(name === 'slow' && { timeoutMs: 50, maxConcurrent: 1 }),
+          }),
+        },
+      ],
+      { module: { imports: [McpAuditModule.forRoot({ sink: { write: (record) => void records.push(record) } })] } },
+    );
+    const asked: string[] = [];
+    const elicit = ({ message }: { message: string }) => {
+      asked.push(message);
+      return { action: 'accept' as const, content: {} };
+    };
+    const client = await clientOf(app, 'ann', { elicit });
+    expect((await client.callTool('w.forecast', { city: 'Bern' })).text).toBe('Sun in Bern');
+    expect(asked).toEqual(['Look at "Bern"?']);
+    const late = await client.callTool('w.slow');
+    expect([late.isError, late.text]).toEqual([true, expect.stringContaining('50 ms')]);
+    await expect.poll(() => weather.app.get(Weather).cancelled).toBe(1);
+    weather.app.get(Weather).gate.open();
+    const registry = app.app.get(McpRegistry, { strict: false });
+    await registry.disable('w.map', { reason: 'The printer is broken.' });
+    expect(await namesOf(client)).not.toContain('w.map');
+    expect((await client.callTool('w.map')).text).toContain('The printer is broken.');
+    await expect
+      .poll(() => records)
+      .toContainEqual(
+        expect.objectContaining({
+          principal: 'ann',
+          name: 'w.forecast',
+          outcome: 'served',
+          arguments: { city: 'Bern' },
+        }),
+      );
+  });
+});
