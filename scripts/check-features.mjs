@@ -12,7 +12,7 @@ const TSC = join(root, 'node_modules/@typescript/native/bin/tsc');
 const COPY = join(root, 'build/features');
 const SRC = join(COPY, 'src');
 /** Not features: the core, and the entries that gather names of all. */
-const KEPT = ['core', 'decorators', 'stores'];
+const KEPT = ['core', 'decorators', 'plugins', 'stores'];
 /** Features that are made of others, which goes for good reasons: without those they go too. */
 const STANDS_ON = {
   // The kit is a client for tests, and examines as the doctor does.

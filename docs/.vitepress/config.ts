@@ -52,6 +52,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
       { text: 'Tools per caller', link: '/tools-per-caller' },
       { text: 'Calling tools from within', link: '/calling-tools' },
       { text: 'Several endpoints', link: '/several-endpoints' },
+      { text: 'Plugins', link: '/plugins' },
     ],
   },
   {

@@ -39,7 +39,7 @@ export interface McpServerCardOptions {
   repository?: McpServerRepository;
 }
 
-/** The sources of a server. @publicApi */
+/** The sources of a server. @internal */
 export interface McpServerRepository {
   url: string;
   /** The host, such as `github`. */

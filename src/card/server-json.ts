@@ -17,7 +17,7 @@ import {
 } from './server-card.js';
 import { CARD_NAMES, type McpServerCardOptions, resolveCardOptions } from './server-card.options.js';
 
-/** A package that runs the server on the machine of a user, in `server.json`. @publicApi */
+/** A package that runs the server on the machine of a user, in `server.json`. @internal */
 export interface McpServerPackage {
   /** Where the package is: `npm`, `pypi`, `oci`, `nuget`, `mcpb`. */
   registryType: string;

@@ -9,6 +9,7 @@ function textFor(template: string, properties: object | undefined = { id: {}, of
     key: 'remove',
     origin: 'OrderTools.remove (OrdersModule)',
     inputSchema: { type: 'object', ...(properties && { properties }) },
+    metadata: [],
     option: () => undefined,
   };
   return new QuestionText(template, target);

@@ -12,6 +12,7 @@ function hooksOf(options: Record<string, unknown>, usual?: number) {
     key: 'find',
     origin,
     inputSchema: { type: 'object', properties: { id: {} } },
+    metadata: [],
     option: (name) => options[name],
   };
   const get = () => ({ maxResultBytes: usual }) as never;

@@ -5,6 +5,7 @@ import { share, seededRandom } from '../../test/support/share.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../core/nodes/in-memory-message-bus.js';
 import { McpCall, type OutboundMessage } from '../core/calls/mcp-call.js';
 import type { McpContext } from '../core/calls/mcp-context.js';
+import type { McpHandlerTarget } from '../core/calls/mcp-target.js';
 import { DivertedCalls } from '../core/calls/diverted-calls.js';
 import type { McpRun } from '../core/plugins/mcp-plugin.js';
 import { PluginRound, PluginRun } from '../core/plugins/run-hooks.js';
@@ -170,7 +171,13 @@ class World {
       this.#one(['wait', 'wait', 'update', 'ask', 'ask two', 'start']),
     );
     const end = this.#one(['return', 'return', 'throw', 'throw secretly']);
-    const target = { kind: 'tool', key: name, origin: name, option: () => work.task } as const;
+    const target = {
+      kind: 'tool',
+      key: name,
+      origin: name,
+      metadata: [],
+      option: () => work.task,
+    } satisfies McpHandlerTarget;
     const diverted = new DivertedCalls();
     const aroundRounds = [(of: McpRun) => node.tasks.handler(target)!.run!(of)];
     const hooked = { target, aroundRounds, inRounds: [], inResults: [], diverted };

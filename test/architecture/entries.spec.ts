@@ -54,7 +54,8 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
     'ToolsOptions',
   ],
   'parts of content': ['audio', 'file', 'image', 'resourceLink', 'text'],
-  'what a value is': ['structured', 'toolResult'],
+  'what a value is': ['passed', 'structured', 'toolResult'],
+  'parts of lists': ['partOf'],
   'names of the SDK': ['AuthInfo', 'OAuthTokenVerifier', 'Server'],
   'named after a class of the SDK': ['StreamableClientTransport', 'StreamableClientTransportOptions'],
   'said in full': ['LEGACY_REVISIONS', 'MODERN_REVISIONS', 'traceContextMeta'],
@@ -102,7 +103,7 @@ describe('the entries of the package', () => {
 
   it('the entries of the package have one thing under a name, whichever of them exports it', async () => {
     const main = (await import('nestjs-mcp-streamable')) as Record<string, unknown>;
-    for (const folder of ['stores', 'client', 'tasks', 'skills', 'server', 'live']) {
+    for (const folder of ['stores', 'client', 'tasks', 'skills', 'server', 'live', 'plugins']) {
       const entry = (await import(`../../src/${folder}/index.ts`)) as Record<string, unknown>;
       const others = Object.keys(entry).filter((name) => name in main && main[name] !== entry[name]);
       expect({ folder, others }).toEqual({ folder, others: [] });

@@ -11,10 +11,15 @@ import { type FileMap, isSpec, ROOT, roomOf, type Violation } from './rules.js';
  */
 
 /** Folders of `src` that are no features: the core, and the entries that gather names of all. */
-const NO_FEATURES: readonly string[] = ['core', 'decorators', 'stores'];
+const NO_FEATURES: readonly string[] = ['core', 'decorators', 'plugins', 'stores'];
 /** They carry requests as HTTP does, and so they know the endpoint and its replies: their names are listed, not limited. */
 const EDGES: readonly string[] = ['stdio', 'standalone'];
-const PUBLIC: readonly string[] = ['src/index.ts', 'src/stores/index.ts', 'src/decorators/index.ts'];
+const PUBLIC: readonly string[] = [
+  'src/index.ts',
+  'src/stores/index.ts',
+  'src/decorators/index.ts',
+  'src/plugins/index.ts',
+];
 const OPEN_ROOMS: readonly string[] = ['common', 'protocol', 'plugins'];
 
 /** The most internal names of a feature. */
@@ -31,7 +36,6 @@ const INTERNAL: Reasons = {
   },
   limits: {
     'it is asked about handlers, whose options are declared beside the decorator': [
-      'McpHandlerTarget',
       'HandlerConcurrency',
       'CONCURRENCY_TABLE',
     ],
@@ -39,19 +43,18 @@ const INTERNAL: Reasons = {
     'it gives up what is cancelled, as others do': ['HandlerCancelled'],
   },
   switches: {
-    'it is asked about handlers, by their keys': ['McpHandlerTarget', 'keyOf'],
+    'it is asked about handlers, by their keys': ['keyOf'],
     'it looks at its store again with each sweep of the sessions': ['LiveSessions'],
     'what is wrong is logged': ['logger'],
   },
   effects: {
     'it is asked about handlers, whose options are declared beside the decorator': [
-      'McpHandlerTarget',
       'ConfirmMessage',
       'ConfirmOptions',
       'IdempotencyOptions',
       'ToolConfirmOptions',
     ],
-    'it enters a call behind its guards, and gives up what is cancelled': ['McpEntering', 'HandlerCancelled'],
+    'it enters a call behind its guards, and gives up what is cancelled': ['HandlerCancelled'],
     'a key belongs to a caller, a path and the arguments of a call': ['routeText', 'hashOf', 'digestOfJson'],
     'what is wrong is logged, or refuses the handler': ['logger', 'namesText'],
   },
@@ -90,16 +93,11 @@ const INTERNAL: Reasons = {
     'it logs what it leaves out': ['logger', 'inspected'],
   },
   audit: {
-    'a record describes the call': ['infoOf', 'McpTarget'],
+    'a record describes the call': ['infoOf'],
     'its lines for operators have a context of their own': ['OperatorLogger'],
   },
   live: {
-    'it shows calls, with what they send, and why they have failed': [
-      'infoOf',
-      'OutboundMessage',
-      'McpTarget',
-      'HANDLER_FAILED',
-    ],
+    'it shows calls, with what they send, and why they have failed': ['infoOf', 'OutboundMessage', 'HANDLER_FAILED'],
     'it shows and cancels tasks, which are diverted calls': ['DivertedCalls', 'DivertedClient'],
     'it shows the sessions of this node': ['LiveSessions'],
     'it shows an option of tools': ['taskOptionOf'],
@@ -158,14 +156,14 @@ const INTERNAL: Reasons = {
       'LIMITED',
       'namesOf',
     ],
-    'it is a source of handlers, and asks guards in the context of a call': ['McpHandlerTarget', 'HandlerCalls'],
+    'it is a source of handlers, and asks guards in the context of a call': ['HandlerCalls'],
     'files have media types': ['typeOfName'],
     'it logs what it leaves out': ['logger'],
   },
   tasks: {
     'a task is the client of a call': ['DivertedClient', 'OutboundMessage', 'endOf'],
     'it serves `ctx.task` and `ctx.startTask()`': ['TaskPort', 'McpTask'],
-    'it reads an option of tools': ['taskOptionOf', 'McpHandlerTarget'],
+    'it reads an option of tools': ['taskOptionOf'],
     'requests about a task need the scopes of its tool, and the tenant of its call': ['ToolAccess', 'routeText'],
     'clients listen to tasks': ['StreamFlow'],
     'nodes share the store of the option `backend`': ['MCP_BACKEND'],

@@ -6,6 +6,7 @@ import * as client from 'nestjs-mcp-streamable/client';
 import * as decorators from 'nestjs-mcp-streamable/decorators';
 import * as live from 'nestjs-mcp-streamable/live';
 import * as otel from 'nestjs-mcp-streamable/otel';
+import * as plugins from 'nestjs-mcp-streamable/plugins';
 import * as prometheus from 'nestjs-mcp-streamable/prometheus';
 import * as redis from 'nestjs-mcp-streamable/redis';
 import * as server from 'nestjs-mcp-streamable/server';
@@ -25,6 +26,7 @@ const entries: Readonly<Record<string, object>> = {
   './decorators': decorators,
   './live': live,
   './otel': otel,
+  './plugins': plugins,
   './prometheus': prometheus,
   './redis': redis,
   './server': server,

@@ -77,7 +77,7 @@ export interface HandlerRound {
   end(): void;
 }
 
-/** A round of a handler whose caller the guards have accepted, and whose method is about to run. @internal */
+/** A round of a handler whose caller the guards have accepted, and whose method is about to run. @experimental */
 export interface McpEntering {
   /** The arguments as the schema makes them, or a promise of them, which rejects if they are not valid. */
   readonly validArguments: unknown;

@@ -6,7 +6,7 @@ export type McpHandlerKind = 'tool' | 'resource' | 'template' | 'prompt' | 'meth
  *
  * A handler is compared by identity. Its `key` is not unique among the callers of a catalogue.
  *
- * @internal
+ * @experimental
  */
 export interface McpTarget {
   /**
@@ -23,12 +23,20 @@ export interface McpTarget {
   readonly outputSchema?: object | undefined;
 }
 
-/** A handler that a call may be for: a tool, prompt, resource, template, or one of a feature. @internal */
+/** A method or a class. `Reflector` takes no lists that are read-only. */
+type MetadataOwner = ((...args: never[]) => unknown) | (abstract new (...args: never[]) => unknown);
+
+/** A handler that a call may be for: a tool, prompt, resource, template, or one of a feature. @experimental */
 export interface McpHandlerTarget extends McpTarget {
   /** Names the handler in messages, such as `OrderTools.find`. */
   readonly origin: string;
   /** A template has it. */
   readonly template?: { written(uri: string): Readonly<Record<string, string | string[]>> | null };
+  /**
+   * The method and its class, whose Nest metadata `Reflector` reads: `reflector.getAllAndOverride(KEY, target.metadata)`. Of a tool of
+   * a catalogue they are those of the method that serves it. Empty for functions that are registered, and for handlers of sources.
+   */
+  readonly metadata: MetadataOwner[];
   /** Returns an option of its decorator or registration, unchecked. */
   option(name: string): unknown;
 }

@@ -3,7 +3,7 @@ import type { McpCall } from '../calls/mcp-call.js';
 import type { McpContext } from '../calls/mcp-context.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 
-/** Lists show handlers of these kinds. @internal */
+/** Lists show handlers of these kinds. @experimental */
 export type ListedKind = 'tool' | 'resource' | 'template' | 'prompt';
 
 /**
@@ -12,10 +12,9 @@ export type ListedKind = 'tool' | 'resource' | 'template' | 'prompt';
  * The table of decorated and registered handlers is the first source of an endpoint; plugins add others, such as that of catalogues. Of
  * two handlers with one key, that of the source which was added first has precedence: the other one is neither listed nor found.
  *
- * Sources return entries that `McpEndpointHost.entryOf()` has made, or that `HandlerTable.assertServable()` has accepted: plugins have
- * been asked about them.
+ * Sources return entries that `McpEndpointHost.entryOf()` has made: plugins have been asked about them.
  *
- * @internal
+ * @experimental
  */
 export interface HandlerSource {
   /** Says what it serves, for the log at start, such as `tools per caller of PluginTools`. @default the log says nothing */
@@ -41,6 +40,8 @@ export interface HandlerSource {
   /**
    * Decides about requests that concern an earlier call of a tool, such as those about its task.
    *
+   * @internal
+   *
    * @default the handler that `find` gives
    * @returns the tool, or what may have been around it if it is gone
    * @throws (rejects) McpError UNAVAILABLE if it is not known
@@ -58,7 +59,7 @@ export interface HandlerSource {
 
 type SourceClass = object & { readonly name: string };
 
-/** Runs a handler of a source without the enhancers of the app: it stands in the place of a function. @internal */
+/** Runs a handler of a source without the enhancers of the app: it stands in the place of a function. @experimental */
 export interface BareHandler {
   /** Whether `admits` refuses some callers. */
   readonly guarded: boolean;
@@ -67,7 +68,7 @@ export interface BareHandler {
   admits(args: Readonly<Record<string, unknown>>, context: McpContext): MaybePromise<boolean>;
 }
 
-/** A part of the list of a source. @internal */
+/** A part of the list of a source. @experimental */
 export interface SourcePage {
   readonly items: readonly SourceItem[];
   /** The place behind which the next part begins; absent: this one is the last. With `size` 0 any text says that there is one. */
@@ -76,7 +77,7 @@ export interface SourcePage {
   readonly later?: boolean;
 }
 
-/** @internal */
+/** One handler of a list. @experimental */
 export interface SourceItem {
   /** The next part begins behind it, if this item is the last one that is shown: a text that is as short as possible. */
   readonly place: string;
@@ -90,7 +91,10 @@ export interface SourceItem {
  * Returns a part of a list.
  *
  * @param items in the order of their places
+ * @param after the place behind which the part begins, as `page()` got it
+ * @param size the most items of the part
  * @param isBehind returns whether an item is behind `after`
+ * @experimental
  */
 export function partOf<Item extends SourceItem>(
   items: readonly Item[],

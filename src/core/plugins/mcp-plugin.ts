@@ -23,11 +23,13 @@ export type { ListedKind } from './handler-source.js';
 /**
  * # What acts on calls
  *
- * A plugin stands in a ring around the handlers of endpoints. See docs/decisions/one-door.md.
+ * A plugin stands in a ring around the handlers of endpoints. A provider that extends this class is found in any module of the app; it
+ * must be a singleton. See docs/plugins.md, and for the reasons docs/decisions/one-door.md.
  *
- * @internal
+ * @experimental
  */
 export abstract class McpPlugin {
+  /** Where it stands among the others: of two plugins in one ring, that which the app provides first is outside. */
   abstract readonly ring: McpRing;
   /** The options `name` of its endpoints. @default all endpoints of the app */
   readonly endpoint?: string | readonly string[] | undefined;
@@ -43,37 +45,44 @@ export abstract class McpPlugin {
 }
 
 /**
- * An endpoint, as plugins and edges see it. A plugin gets it when it is attached, others find it by {@link hostsIn}.
+ * An endpoint, as its plugins see it. A plugin gets it when it is attached.
  *
- * @internal
+ * @experimental
  */
 export abstract class McpEndpointHost {
   /** The option `name`. */
   abstract readonly name: string | undefined;
   /** The option `path`. */
   abstract readonly path: string;
-  /** Its place among the endpoints of the app, in the order of their imports. */
+  /** Its place among the endpoints of the app, in the order of their imports. @internal */
   abstract readonly index: number;
   /** Whether it is meant where no endpoint is named: it is the only one, or the one without a name. */
   abstract readonly isDefault: boolean;
-  /** Names the guards of the endpoint itself, which run before those of its handlers. */
+  /** Names the guards of the endpoint itself, which run before those of its handlers. @internal */
   abstract readonly guards: readonly string[];
   /** Names it in keys of stores: the same on all nodes, and without colons. */
   abstract readonly owner: string;
+  /** Time, which tests advance. */
   abstract readonly clock: McpClock;
-  /** Whether handlers of the app serve it, or servers of the option `server`: then its handlers, and the targets of calls, are not known. */
+  /**
+   * Whether handlers of the app serve it, or servers of the option `server`: then its handlers, and the targets of calls, are not known.
+   *
+   * @internal
+   */
   abstract readonly offer: Offer;
+  /** The handlers of the app, as they are now. @internal */
   abstract readonly handlers: EndpointHandlersView;
+  /** The nodes that serve it. @internal */
   abstract readonly nodes: EndpointNodes;
   /** Emits requests that were refused before a call was created. */
   abstract readonly refusals$: Observable<McpRefusal>;
   /** Emits each session that this node has ended for good. */
   abstract readonly sessionEnds$: Observable<McpSessionEnd>;
-  /** Emits requests that were sent to the client of a session, in the async context of their sender. */
+  /** Emits requests that were sent to the client of a session, in the async context of their sender. @internal */
   abstract readonly questions$: Observable<AskedQuestion>;
-  /** What its clients can listen to, beside lists and resources. */
+  /** What its clients can listen to, beside lists and resources. @internal */
   abstract readonly topics: Pick<ListenTopics, 'add' | 'has'>;
-  /** Reports a failure of a store, to the log and to `events$`. */
+  /** Reports a failure of a store, to the log and to `events$`. @internal */
   abstract readonly storeFault: (error: unknown) => void;
   /**
    * Returns a part of the endpoint, once all providers exist: a service or a store by its class, such as `McpSessionService`.
@@ -81,17 +90,18 @@ export abstract class McpEndpointHost {
    * @throws Error of Nest if the endpoint has no such part
    */
   abstract get<T>(token: InjectionToken<T>): T;
-  /** Returns what a plugin does at this endpoint, by its class; `undefined`: no plugin does it. */
+  /** Returns what a plugin does at this endpoint, by its class; `undefined`: no plugin does it. @internal */
   abstract find<T extends object>(type: abstract new (...args: never[]) => T): T | undefined;
-  /** The names that plugins call sensitive; `undefined`: no plugin names any, and the default names count. */
+  /** The names that plugins call sensitive; `undefined`: no plugin names any, and the default names count. @internal */
   abstract readonly sensitive: readonly string[] | undefined;
-  /** Ends a call with an error, whose message its client gets. */
+  /** Ends a call with an error, whose message its client gets. A call that has ended stays as it is. */
   abstract cancel(call: McpCall, message: string): void;
   /** Returns the hosts of all endpoints of the app, this one included, in the order of their imports. */
   abstract all(): readonly McpEndpointHost[];
   /**
    * Adds an extension of the protocol, with its methods.
    *
+   * @internal
    * @throws Error when a method is there already; McpHandlerDefinitionError with the option `server`
    */
   abstract extend(extension: EndpointExtension): void;
@@ -186,7 +196,7 @@ export function hostsIn(modules: ModulesContainer): readonly McpEndpointHost[] {
   });
 }
 
-/** What a plugin does at one endpoint. @internal */
+/** What a plugin does at one endpoint. Each method may be left out: without any of them a call pays nothing. @experimental */
 export interface McpEndpointPlugin {
   /**
    * Asked about each call that is served, also of unknown methods. Its target is not known yet in the rings 'observe' and 'record':
@@ -224,13 +234,17 @@ export interface McpEndpointPlugin {
   started?(): MaybePromise<void>;
   /** Names whose values nobody may see: of properties, parameters and headers. @default none are added */
   readonly sensitive?: readonly string[];
-  /** Counts timers that it has as long as the endpoint is open. Tests, which look for timers that are left, do not count them. */
+  /**
+   * Counts timers that it has as long as the endpoint is open. Tests, which look for timers that are left, do not count them.
+   *
+   * @default 0
+   */
   readonly standingTimers?: number;
   /** Ends what another node has left that has died. It must be repeatable: it is called again until it resolves. */
   nodeDied?(node: string): Promise<void>;
 }
 
-/** Acts on one call. What its methods throw is logged, and changes nothing, except for `admit`. @internal */
+/** Acts on one call. What its methods throw is logged, and changes nothing, except for `admit`. @experimental */
 export interface McpCallHooks {
   /**
    * Runs around the call, in its async context.
@@ -255,9 +269,9 @@ export interface McpCallHooks {
   ended?(end: McpCallEnd): void;
 }
 
-/** What a plugin does with the calls of one handler. @internal */
+/** What a plugin does with the calls of one handler. @experimental */
 export interface McpHandlerHooks {
-  /** Limits the results of a tool; of several plugins that of the first ring counts. */
+  /** Limits the results of a tool; of several plugins that of the first ring counts. @internal */
   readonly bound?: ResultBound | undefined;
   /** Lists, completions and subscriptions leave the handler out, for all callers. */
   readonly hidden?: boolean | undefined;
@@ -270,10 +284,10 @@ export interface McpHandlerHooks {
 }
 
 declare const PASSED: unique symbol;
-/** A result that `next()` gave. @internal */
+/** A result that `next()` gave, in the form of the protocol: of a tool `{ content, structuredContent?, isError? }`. @experimental */
 export type Passed = object & { readonly [PASSED]: true };
 
-/** Acts on one run of a handler, or on one round of it. @internal */
+/** Acts on one run of a handler, or on one round of it. @experimental */
 export interface McpRunHooks {
   /**
    * Runs around the rings inside.
@@ -298,19 +312,19 @@ export interface McpRunHooks {
   asking?(answered: Promise<void>): void;
 }
 
-/** One run of a handler: of one call, with all its rounds of questions. @internal */
+/** One run of a handler: of one call, with all its rounds of questions. @experimental */
 export interface McpRun {
   readonly call: McpCall;
   readonly target: McpHandlerTarget;
   /** The arguments as the client sent them. */
   readonly sent: Readonly<Record<string, unknown>>;
-  /** Whether it ends with questions, whatever its handler returns. */
+  /** Whether it ends with questions, whatever its handler returns. @internal */
   readonly isMarked: boolean;
   /** Asks the guards alone, at most once. @throws (rejects) as a call would (D31) */
   assertAdmitted(): Promise<void>;
   /** Makes a result that stands for that of `next()`, once the guards have accepted the caller. @throws (rejects) as a call would */
   answer(result: object): Promise<Passed>;
-  /** Returns the sealed state that the client sent with its answers, at the first call; `undefined` without one. */
+  /** Returns the sealed state that the client sent with its answers, at the first call; `undefined` without one. @internal */
   takeRequestState(): string | undefined;
   /**
    * Asks the client, as `ctx.ask()` does.
@@ -323,6 +337,7 @@ export interface McpRun {
    * Puts another client in the place of the one that has called, in the ring 'task': the call is answered with its `handle`, and the
    * handler goes on. What the handler asks and reports, the call's signal and what it holds are those of the new client.
    *
+   * @internal
    * @throws Error before `entering`, after the run, a second time, and when `isMarked`: the first of the two decides
    */
   divertTo(client: DivertedClient): void;

@@ -12,7 +12,7 @@ export const RINGS = [
   'limit',
 ] as const;
 
-/** The ring of a plugin. @internal */
+/** The ring of a plugin: plugins of an app mostly are in 'observe', 'app' or 'limit'. @experimental */
 export type McpRing = Exclude<(typeof RINGS)[number], 'rounds' | 'results'>;
 
 /** Outside of 'rounds': a run of a handler has one passage through them, however often the handler runs again. */

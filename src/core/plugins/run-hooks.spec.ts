@@ -4,10 +4,17 @@ import { DivertedCalls } from '../calls/diverted-calls.js';
 import { type CallingClient, type DivertedClient, McpCall } from '../calls/mcp-call.js';
 import type { McpContext } from '../calls/mcp-context.js';
 import type { McpCallEnd } from '../calls/mcp-instrumentation.js';
+import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import type { McpRun, McpRunHooks } from './mcp-plugin.js';
 import { PluginRound, PluginRun } from './run-hooks.js';
 
-const TARGET = { kind: 'tool', key: 'slow', origin: 'Tools.slow', option: () => undefined } as const;
+const TARGET = {
+  kind: 'tool',
+  key: 'slow',
+  origin: 'Tools.slow',
+  metadata: [],
+  option: () => undefined,
+} satisfies McpHandlerTarget;
 const REFUSED = 'The call cannot be diverted: only a plugin of the ring "task" can do so';
 const identity = { protocolVersion: '2026-07-28', capabilities: {}, clientInfo: { name: 'a', version: '1' } };
 

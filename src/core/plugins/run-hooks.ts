@@ -36,7 +36,14 @@ const TOKEN = {} as Passed;
 /** A changed copy of a result, and the result that `next()` gave. */
 const changedFrom = new WeakMap<object, object>();
 
-/** Returns a changed copy of a result, which may be returned in its place. @internal */
+/**
+ * Marks a changed copy of a result, which `around` may then return in its place.
+ *
+ * @param result what `next()` gave to this run
+ * @param changed the copy, in the form of the protocol: of a tool `{ content, structuredContent, … }`
+ * @returns the copy, for `around` to return
+ * @experimental
+ */
 export function passed(result: Passed, changed: object): Passed {
   changedFrom.set(changed, changedFrom.get(result) ?? result);
   return changed as Passed;

@@ -10,6 +10,7 @@ import { ApplicationConfig, type ContextId, ContextIdFactory, ModuleRef, Modules
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
+import type { McpHandlerTarget } from '../../calls/mcp-target.js';
 import { logger } from '../../calls/operator-log.js';
 import { HANDLER_CALL, type McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import {
@@ -197,6 +198,8 @@ export class HandlerInvokers {
       lazily(() => surroundForGuards(config, modules, asked)),
       lazily(() => surroundForGuards(config, modules, asked, listGuards)),
       () => hasGuards(host, handler) || areGuardsListed(),
+      // The class of the registry says nothing about a function.
+      owner ? [] : [handler, host],
     );
   }
 }
@@ -281,6 +284,7 @@ export class MethodInvoker implements HandlerRunner {
     private readonly admission: Surroundings,
     private readonly listing: Surroundings,
     private readonly isGuarded: () => boolean,
+    readonly metadata: McpHandlerTarget['metadata'],
   ) {}
 
   get guarded(): boolean {
@@ -299,7 +303,8 @@ export class MethodInvoker implements HandlerRunner {
   /** Returns a runner of the same method for another handler. */
   named(name: string, validate: Validate | undefined): HandlerRunner {
     const about = { ...this.about, name, validate };
-    return new MethodInvoker(about, this.contexts, this.calls, this.admission, this.listing, () => this.guarded);
+    const { contexts, calls, admission, listing, metadata } = this;
+    return new MethodInvoker(about, contexts, calls, admission, listing, () => this.guarded, metadata);
   }
 
   /** Returns the provider. @param request for which it is made, if it is not static */

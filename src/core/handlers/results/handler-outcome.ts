@@ -1,6 +1,7 @@
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
+import type { McpHandlerTarget } from '../../calls/mcp-target.js';
 import { logger } from '../../calls/operator-log.js';
 import type { FailureOptions } from '../handlers.options.js';
 import { isPlainDenial } from '../handlers.errors.js';
@@ -51,6 +52,8 @@ export interface HandlerRunner {
   assertPermits(context: McpContext): void;
   /** Whether there are guards that `visible` asks. */
   readonly guarded: boolean;
+  /** The method and its class, for `Reflector`; absent: it is no method of the app. */
+  readonly metadata?: McpHandlerTarget['metadata'];
   /** Returns the scopes that calls need; absent: none. */
   scopes?(): readonly string[];
   /** Names the other guards on its class and method, for operators; absent: none. */
@@ -68,7 +71,7 @@ export interface ServedHandler {
 }
 
 /** A handler whose results and failures are those of the protocol. */
-export interface Served<Args, Result> {
+export interface Served<Args, Result> extends Pick<McpHandlerTarget, 'metadata'> {
   /** Names the handler in messages, such as `OrderTools.find`, or says that it was registered at run time. */
   readonly origin: string;
   /**
@@ -172,6 +175,7 @@ export function served<Args, Result>(
   };
   return {
     origin,
+    metadata: handler.metadata ?? [],
     invoke,
     visible: (context) => handler.visible(context),
     admits: (args, context) => handler.admits(args, context),
