@@ -31,7 +31,6 @@ type Reasons = Readonly<Record<string, Readonly<Record<string, readonly string[]
 const INTERNAL: Reasons = {
   dev: { 'a file belongs to one endpoint': ['EndpointName'], 'what is wrong is logged': ['logger'] },
   doctor: {
-    'it observes results of tools': ['McpHandlerTarget'],
     'its findings follow what the endpoint logs at start': ['StartLog', 'logger'],
   },
   limits: {
