@@ -6,8 +6,8 @@ import { type McpHandlerHooks, McpPlugin } from 'nestjs-mcp-streamable/plugins';
 
 /** The results of the tool are kept for each caller. */
 export const CachedMs = (ms: number) => SetMetadata('cachedMs', ms);
-const isKept = (result: { isError?: boolean; resultType?: string }) =>
-  !result.isError && (result.resultType ?? 'complete') === 'complete';
+const isKept = (result: { isError?: unknown; resultType?: unknown } & object) =>
+  !result.isError && result.resultType !== 'input_required';
 
 @Injectable()
 export class ResultCache extends McpPlugin {
@@ -26,7 +26,7 @@ export class ResultCache extends McpPlugin {
             const hit = kept.get(id);
             if (hit && hit.until > clock.now()) return run.answer(hit.result);
             const result = await next();
-            if (principal === undefined || !isKept(result)) return result;
+            if (principal === undefined || !isKept({ ...result })) return result;
             kept.delete(id);
             kept.set(id, { until: clock.now() + ms, result });
             if (kept.size > 1_000) kept.delete(kept.keys().next().value!);
