@@ -102,7 +102,7 @@ export { McpConfirmations } from './effects/mcp-confirmations.js';
 export { McpSession } from './core/sessions/running/mcp-session.js';
 export type { McpSessionDetails } from './core/sessions/running/session-state.js';
 export { type McpCounts, McpSessionService } from './core/sessions/mcp-session.service.js';
-export type { McpSessionEvent } from './core/sessions/session-events.js';
+export type { McpSessionEvent, McpSessionEndReason } from './core/sessions/session-events.js';
 export { McpUnknownSessionError } from './core/sessions/session.errors.js';
 export { McpServerRequestError } from './core/calls/server-request.error.js';
 export { type McpHealth, McpHealthIndicator } from './core/nodes/mcp-health.indicator.js';

@@ -11,7 +11,7 @@ import type { McpSessionInfo } from '../calls/mcp-call.js';
  * - `shutdown`: this node stops; with a shared store the session continues on other nodes
  * - `ended-elsewhere`: another node ended it
  *
- * @internal
+ * @publicApi
  */
 export type McpSessionEndReason =
   'deleted' | 'idle' | 'terminated' | 'initialize-failed' | 'shutdown' | 'ended-elsewhere';
