@@ -232,7 +232,7 @@ export interface McpEndpointPlugin {
    * @throws (rejects) what stops the start
    */
   started?(): MaybePromise<void>;
-  /** Names whose values nobody may see: of properties, parameters and headers. @default none are added */
+  /** Names of properties, parameters and headers whose values are redacted. @default none are added */
   readonly sensitive?: readonly string[];
   /**
    * Counts timers that it has as long as the endpoint is open. Tests, which look for timers that are left, do not count them.
