@@ -54,10 +54,9 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   const { path, version, guards, imports, isGlobal, name } = resolved;
   const guarded = guards.length > 0;
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
-  // With a name, the services are exported by name only: by class, an app with several endpoints would silently get one
-  // of them.
   const controller = createEndpointController(endpoint, { ...resolved, guards: [McpBearerGuard, ...guards] });
   const interceptors = interceptorNames(controller);
+  // With a name, the services are provided by name only: by class, an app with several endpoints would silently get one of them.
   const services = SERVICES.map((part) => ({ provide: getMcpToken<object>(part, name), useClass: part }));
   const stores = STORES.map((part) => ({ provide: getMcpToken<unknown>(part, name), useExisting: part }));
   return {
