@@ -6,8 +6,9 @@ import { McpPlugin, type McpRun } from 'nestjs-mcp-streamable/plugins';
 import { McpStateStore } from 'nestjs-mcp-streamable/stores';
 
 const DAY_MS = 86_400_000;
+type Plans = Record<string, number> | undefined;
 /** Says how often a caller may call a tool in a day, by plan. */
-export const PerDay = (plans: Record<string, number>) => SetMetadata('perDay', plans);
+export const PerDay = (plans: Plans) => SetMetadata('perDay', plans);
 
 @Injectable()
 export class PlanQuota extends McpPlugin {
@@ -15,7 +16,7 @@ export class PlanQuota extends McpPlugin {
   private readonly reflector = new Reflector();
 
   attach(endpoint: McpEndpointHost): McpEndpointPlugin {
-    const enter = async ({ call, target }: McpRun, plans: Record<string, number>) => {
+    const enter = async ({ call, target }: McpRun, plans: NonNullable<Plans>) => {
       const { id, plan } = (call.request as { user: { id: string; plan: string } }).user;
       const day = Math.floor(endpoint.clock.now() / DAY_MS);
       const key = `quota.${endpoint.owner}:${[day, target.key, id].map(hex).join('.')}`;
@@ -30,7 +31,7 @@ export class PlanQuota extends McpPlugin {
     };
     return {
       handler: ({ metadata }) => {
-        const plans = this.reflector.getAllAndOverride('perDay', metadata);
+        const plans = this.reflector.getAllAndOverride<Plans>('perDay', metadata);
         return plans && { run: (run) => ({ entering: () => enter(run, plans) }) };
       },
     };

@@ -52,9 +52,9 @@ export class RemoteCalls {
     if (!call) throw new HttpException('The question has expired, or another node has asked it. Call again.', 424);
     call.listenTo(ctx);
     if (state.waiting === undefined) {
-      const requestState = state.remote || undefined;
+      const requestState = state.remote === '' ? undefined : state.remote;
       const params = ctx.requestState === undefined ? {} : { inputResponses: ctx.inputResponses, requestState };
-      call.begin(send, params as Round['params']);
+      call.begin(send, params);
     } else {
       this.#waiting.delete(state.waiting);
       call.answer(ctx.inputResponses);

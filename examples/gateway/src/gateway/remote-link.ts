@@ -108,8 +108,7 @@ export class RemoteLink {
         const error = new Error(`It did not list its handlers within ${listTimeoutMs} ms.`);
         timer = this.clock.setTimeout(() => reject(error), listTimeoutMs);
       });
-      const list = LISTS[kind] as (client: Client) => Promise<Listed[Kind][]>;
-      const listed = this.use(list);
+      const listed = this.use<Listed[Kind][]>(LISTS[kind]);
       kept.entries = this.owner.entriesOf(kind, await Promise.race([listed, late]));
       kept.until = this.clock.now() + listTtlMs;
       this.owner.answered(this);
