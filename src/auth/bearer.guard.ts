@@ -1,6 +1,8 @@
 import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
 import { SESSION_METHODS } from '../core/http/edge/edge-policy.js';
+import { MCP_OPTIONS } from '../core/common/options.js';
 import { Challenges } from '../core/http/credentials.js';
+import { retryLater } from '../core/protocol/errors.js';
 
 /**
  * The first guard of each endpoint: admits requests whose access token the option `auth` accepts, and sets the caller
@@ -15,12 +17,17 @@ import { Challenges } from '../core/http/credentials.js';
 @Injectable()
 export class McpBearerGuard implements CanActivate {
   /** @internal */
-  constructor(@Inject(Challenges) private readonly challenges: Challenges) {}
+  constructor(
+    @Inject(Challenges) private readonly challenges: Challenges,
+    @Inject(MCP_OPTIONS) private readonly options: { readonly auth?: object | undefined },
+  ) {}
 
   /** @internal */
   canActivate(context: ExecutionContext): true | Promise<true> {
     const { by } = this.challenges;
-    if (!by) return true;
+    if (this.options.auth === undefined) return true;
+    // Nest declares the routes before the plugin is attached, and a server of the app may listen already (A6).
+    if (!by) throw retryLater('UNAVAILABLE', 'This server is starting. Try again in a moment.', 1);
     const request = context.switchToHttp().getRequest<object & { readonly method: string }>();
     // The session guard refuses other methods that bypassed the edge (E2).
     return SESSION_METHODS.includes(request.method) ? by.admit(request) : true;
