@@ -32,7 +32,8 @@ describe.each(ONE_ADAPTER)('an event store that is unavailable for a minute, on 
       reports: async (_, ctx) => {
         await ctx.progress(1);
         await release.promise;
-        await ctx.progress(2);
+        // Unlike progress, it waits for the log.
+        await ctx.log('info', 'reported');
         return 'reported';
       },
     };
