@@ -23,8 +23,7 @@ const PUBLIC: readonly string[] = [
 const OPEN_ROOMS: readonly string[] = ['common', 'protocol', 'plugins'];
 
 /** The most internal names of a feature. */
-const MOST: Readonly<Record<string, number>> = { live: 15 };
-export const mostOf = (feature: string): number => MOST[feature] ?? (EDGES.includes(feature) ? Infinity : 12);
+export const mostOf = (feature: string): number => (EDGES.includes(feature) ? Infinity : 12);
 
 /** The internal names of a feature, by the reason why it needs them. */
 type Reasons = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
