@@ -68,7 +68,7 @@ describe('the rules of features', () => {
   it('the rules of features find too many names, also with reasons', () => {
     const names = Array.from({ length: 16 }, (_, index) => `X${index}`);
     const text = `import { ${names.join(', ')} } from '../core/calls/a.js';`;
-    expect(internal(text, undefined, { live: { why: names } })).toEqual([expect.stringContaining('more than 15')]);
+    expect(internal(text, undefined, { live: { why: names } })).toEqual([expect.stringContaining('more than 12')]);
   });
 
   it('the rules of features find a class or provider of a feature by which the core would know it', () => {
