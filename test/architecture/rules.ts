@@ -69,7 +69,7 @@ const isDoorToSdk = (path: string): boolean =>
 /** The files that lie directly in `src`: the module, its definition, the public API. They compose all the rooms. */
 export const ROOT = '(root)';
 
-/** Entries whose classes the module itself provides. */
+/** Folders that the files of `src` itself compose: the module loads them where an endpoint needs them. */
 const PARTS: readonly string[] = [
   'auth',
   'card',
@@ -82,7 +82,7 @@ const PARTS: readonly string[] = [
   'switches',
 ];
 
-/** The other entries of the package. `contracts`: files that {@link isContract} accepts. */
+/** What the other folders of `src` may import. `contracts`: files that {@link isContract} accepts. */
 const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
   redis: { rooms: ['common', 'protocol'], contracts: true },
   stores: { rooms: ['common', 'nodes', 'state', 'log', 'sessions', ROOT], contracts: false },
