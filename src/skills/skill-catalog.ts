@@ -18,7 +18,7 @@ export interface Page<T> {
 
 /** Where a page begins, and how much fits on it. */
 export interface PagePlace {
-  /** Of the page before: its `next`. */
+  /** The `next` of the page before; `undefined`: the list begins. */
   readonly after: string | undefined;
   readonly size: number;
 }
@@ -26,7 +26,7 @@ export interface PagePlace {
 const DIRECTORY = 'inode/directory';
 
 /**
- * # The skills of an endpoint
+ * # The skills that an endpoint serves at the moment
  *
  * One catalog serves all callers. It never changes: a new one takes its place when folders have changed. A place in a list is the URI
  * of the last skill or file before it, so that pages neither repeat nor skip what did not change meanwhile.
@@ -38,7 +38,7 @@ export class SkillCatalog {
   readonly #skills: readonly ServedSkill[];
   readonly #byUri: ReadonlyMap<string, ServedSkill>;
   readonly #byRoot: ReadonlyMap<string, ServedSkill>;
-  /** Of the files of folders, by URI. */
+  /** The digests of the files of folders, by URI. */
   readonly #digests: ReadonlyMap<string, string>;
   /** No root has more slashes. */
   readonly #slashes: number;

@@ -13,7 +13,7 @@ import { seededRandom } from '../support/share.js';
 import { forsakenCall, connectionsGone } from '../support/raw-socket.js';
 
 /*
- * One server object serves all modern requests of an endpoint (src/protocol/modern/modern-servers.ts). This is the evidence
+ * One `MethodDispatcher` serves all requests of an endpoint (src/core/methods/method-dispatcher.ts). This is the evidence
  * that it may: whatever clients choose as their ids and tokens, and however their requests interleave, nothing crosses over.
  */
 

@@ -139,7 +139,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
 
   /**
    * Ends the response of a silent reader. A client may read stream `0` twice, so it gets no event again. Of a call it gets an event
-   * rather twice than never: claims of two nodes may cross, and the newest in the log be a response that nobody reads (G7).
+   * rather twice than never: claims of two nodes may cross, and the newest in the log be a response that no client reads (G7).
    *
    * @param upTo index up to which the newer reader has handed out events
    */

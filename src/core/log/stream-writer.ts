@@ -298,7 +298,7 @@ const RETRYING: WriterState = { is: 'appending', retrying: true };
 
 interface Batch {
   readonly events: string[];
-  /** Of the events, as UTF-16. */
+  /** The size of the events as UTF-16. */
   bytes: number;
   settles: Settlement[] | undefined;
   end: boolean;

@@ -77,7 +77,7 @@ export class EndpointHost extends McpEndpointHost {
    * @throws McpHandlerDefinitionError, and what a plugin throws
    */
   attach(): void {
-    const { plugins, table } = { plugins: this.plugins, table: this.handlers };
+    const { plugins, handlers: table } = this;
     plugins.attach([...this.features, ...this.#ofApp()], (refresh) => this.#for(refresh));
     this.observer.plugins = plugins;
     table.plugins = plugins;

@@ -168,7 +168,7 @@ export class PluginRun implements McpRun {
       try {
         return factory(this) ?? NONE;
       } catch (error) {
-        // As if its around() had thrown: behind the guards.
+        // It fails as if its around() had thrown: behind the guards.
         return { around: () => Promise.reject(error) };
       }
     });
@@ -261,7 +261,7 @@ export class PluginRound implements HandlerRound {
     try {
       await next();
     } catch (error) {
-      // As in a passage.
+      // A caller whom the guards refuse gets its refusal, as in a passage (D31).
       if (!innermost.threw(error)) this.answer = await this.run.refusal<object>();
       throw error;
     }

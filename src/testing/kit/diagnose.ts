@@ -30,7 +30,7 @@ export interface McpDiagnoseOptions {
 
 /**
  * Examines an endpoint for what clients and models have difficulties with: names, texts, hints, schemas and weight of its
- * tools, and the documents by which clients find the login. All tools are examined, whoever sees them; with the option
+ * tools, and the documents by which clients find the login. All tools are examined, also those that only some callers see; with the option
  * `server`, those that an anonymous client sees.
  *
  * ```ts

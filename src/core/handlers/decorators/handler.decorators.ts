@@ -441,7 +441,7 @@ export function McpMethod(method: string, schema?: McpHandlerSchema, options: Mc
   return declareHandler('McpMethod', { kind: 'method', options: { ...options, method, paramsSchema: schema } });
 }
 
-/** Names the endpoints of the handlers of a class. @publicApi */
+/** Names the endpoints of the handlers of a class. */
 export interface McpHandlersOptions {
   /** The option `name` of an endpoint, or of several. */
   endpoint: string | readonly string[];

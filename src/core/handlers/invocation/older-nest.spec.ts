@@ -17,7 +17,7 @@ import { layoutOf, methodOf } from './params.js';
 
 /**
  * What older versions of Nest do not do: the start fails for the apps that rely on it. `npm run x -- check:compat` runs the oldest
- * versions themselves (test/package/older-nest.test.ts).
+ * versions themselves (test/package).
  */
 
 @Injectable({ scope: Scope.TRANSIENT })

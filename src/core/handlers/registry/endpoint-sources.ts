@@ -10,11 +10,11 @@ import { keyOf } from './uri-template.js';
 /** So many handlers are named in the log that are left out because of their names. */
 const MAX_REMARKS = 100;
 
-/** Of a resource, `find` also gives the template that matches its URI. */
+/** What `find` gives for a kind: for a resource also the template that matches its URI. */
 export type Found<Kind extends ListedKind> = Kind extends 'resource' ? EntryOf<'resource' | 'template'> : EntryOf<Kind>;
 
 /**
- * # Where an endpoint has its handlers from
+ * # The sources of an endpoint, in the order in which they are asked
  *
  *     table (decorators, McpRegistry) ──▶ sources of plugins, in the order in which they were added
  *

@@ -187,7 +187,7 @@ export const LIST_OF: Readonly<Record<ListedKind, McpHandlerListChange['list']>>
 type Places = { readonly [Kind in HandlerKind]: Map<string, PlacedEntry<Kind>> };
 
 /**
- * # What an endpoint offers
+ * # The handlers of an endpoint, from decorators and the registry
  *
  * One table serves all sessions of an endpoint: no session copies an entry. Order is that of registration, and stable, so that
  * cursors and caches of clients hold.
