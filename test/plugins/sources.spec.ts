@@ -297,6 +297,16 @@ describe('the sources of an endpoint', () => {
     expect((await subscribe('nowhere://7/of')).error.code).toBe(-32602);
   });
 
+  it.each(['a1://../of', 'a1://%2e%2E/of', 'a1://x%2F..%2Fy/of', 'a1://%FF/of'])(
+    'D42: a template of a source is not found for a URI that no template matches (%s)',
+    async (uri) => {
+      first.add('template', ['a1']);
+      expect((await modern().ask('resources/read', { uri })).error).toMatchObject({ code: -32602 });
+      const subscribe = { jsonrpc: '2.0', id: client.nextId(), method: 'resources/subscribe', params: { uri } };
+      expect((await (await client.post(subscribe)).json()).error.code).toBe(-32602);
+    },
+  );
+
   it('the sources of an endpoint tell clients that their lists have changed', async () => {
     const listener = await client.listen();
     first.host.changed('prompt');

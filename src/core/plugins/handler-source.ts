@@ -25,7 +25,8 @@ export interface HandlerSource {
    * Finds the handler of a call, also for callers that may not see it: guards are asked later.
    *
    * @param key the name of a tool or prompt, the URI of a resource, the URI template, in the form in which they are compared
-   * @param kind for a resource, a template that matches its URI is found too
+   * @param kind for a resource, a template that matches its URI is found too. One that does not match it is left out: of URIs with dot
+   *   segments, `template.written()` gives the variables nevertheless (D42)
    */
   find(key: string, call: McpCall, kind: ListedKind): MaybePromise<McpHandlerTarget | undefined>;
   /**

@@ -81,9 +81,17 @@ function firstOf(
   for (const [index, source] of sources.entries()) {
     const found = source.find(key, call, kind);
     if (isThenable(found)) {
-      return found.then((entry) => entry ?? firstOf(sources.slice(index + 1), key, call, kind));
+      return found.then((entry) =>
+        entry && serves(entry, key, kind) ? entry : firstOf(sources.slice(index + 1), key, call, kind),
+      );
     }
-    if (found) return found;
+    if (found && serves(found, key, kind)) return found;
   }
   return undefined;
+}
+
+/** Returns whether a handler serves a key: a source may give a template for a URI that no template matches (D42). */
+function serves(found: McpHandlerTarget, key: string, kind: ListedKind): boolean {
+  if (kind !== 'resource' || found.kind !== 'template') return true;
+  return (found as unknown as EntryOf<'template'>).template.match(key) !== null;
 }
