@@ -532,6 +532,17 @@ describe('a writer whose log answers synchronously', () => {
     ]);
   });
 
+  it('a writer appends, and tries again, what appendNow of a store has thrown at', async () => {
+    const { store, writer, failures } = await atOnce();
+    await writer.push({ data: '1' });
+    vi.spyOn(store, 'appendNow').mockImplementationOnce(() => {
+      throw new Error('The store is away.');
+    });
+    for (const data of ['2', '3']) await writer.push({ data });
+    const { events } = await store.read('s', STREAM, 0, 9);
+    expect([events.map(({ data }) => data), failures]).toEqual([['1', '2', '3'], []]);
+  });
+
   it('a writer does not use appendNow of a proxy, which may make a promise of it', async () => {
     const { store, retry } = await atOnce();
     const at = vi.spyOn(store, 'appendNow');

@@ -141,8 +141,7 @@ export class StreamWriter {
   #commitNow({ data, settles, end, reopens }: StreamEntry): boolean {
     if (!this.#takesAtOnce || this.#opens || data === undefined || settles !== undefined || end || reopens)
       return false;
-    const { store, session, stream, writer, opens } = this.target;
-    const index = store.appendNow!(session, stream, data, writer, this.#seq + 1, opens ? this.#last : 0);
+    const index = this.#appendNow(data);
     if (index === 0) return false;
     this.#seq++;
     this.#last = index;
@@ -151,6 +150,16 @@ export class StreamWriter {
     this.target.committed({ index, data }, undefined);
     this.#next();
     return true;
+  }
+
+  /** @returns the index of the event; 0: it is appended, and tried again, as a batch, which has the same place in the order of its writer */
+  #appendNow(data: string): number {
+    const { store, session, stream, writer, opens } = this.target;
+    try {
+      return store.appendNow!(session, stream, data, writer, this.#seq + 1, opens ? this.#last : 0);
+    } catch {
+      return 0;
+    }
   }
 
   #append({ events }: Batch, options: McpAppendOptions): MaybePromise<McpAppendResult> {
