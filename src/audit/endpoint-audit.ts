@@ -4,7 +4,7 @@ import { randomToken } from '../core/common/random-token.js';
 import { infoOf } from '../core/calls/call-info.js';
 import type { McpCall } from '../core/calls/mcp-call.js';
 import type { McpCallEnd, McpCallInfo, McpRefusal } from '../core/calls/mcp-instrumentation.js';
-import type { McpTarget } from '../core/calls/mcp-target.js';
+import type { McpHandlerTarget, McpTarget } from '../core/calls/mcp-target.js';
 import type { McpCallHooks, McpEndpointHost, McpEndpointPlugin } from '../core/plugins/mcp-plugin.js';
 import { excerpt } from '../core/protocol/errors.js';
 import { sessionIdOf } from '../core/protocol/conventions.js';
@@ -104,7 +104,7 @@ export class EndpointAudit implements McpEndpointPlugin {
       ...present({
         method: shortened(method),
         kind,
-        name: shortened(name) ?? this.#uriOf(uri),
+        name: shortened(name) ?? this.#uriOf(uri, call.target),
         principal,
         scopes: Array.isArray(scopes) ? [...(scopes as readonly string[])] : undefined,
         ip,
@@ -130,12 +130,14 @@ export class EndpointAudit implements McpEndpointPlugin {
   }
 
   /** Returns the URI of a resource without what the record must not have; its template says what its parts are. */
-  #uriOf(uri: string | undefined): string | undefined {
+  #uriOf(uri: string | undefined, target: McpTarget | undefined): string | undefined {
     if (uri === undefined) return undefined;
     // The endpoint refuses it, and no template says what its parts are.
     if (uri.length > LONGEST_URI) return `${SCHEME.exec(uri)?.[0] ?? ''}[cut]`;
     const { handlers } = this.endpoint;
-    const templates = handlers.get('resource', uri) ? [] : handlers.all('template');
+    // One of a source is known by the call alone.
+    const found = target?.kind === 'template' ? [target as McpHandlerTarget] : [];
+    const templates = handlers.get('resource', uri) ? [] : [...found, ...handlers.all('template')];
     for (const { template } of templates) {
       const variables = template!.written(uri);
       if (variables) return this.redaction.uri(uri, variables, LONGEST_URI);

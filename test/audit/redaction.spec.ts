@@ -1,7 +1,9 @@
 import { createHash, createHmac } from 'node:crypto';
+import { ModulesContainer } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { McpRegistry } from 'nestjs-mcp-streamable';
 import type { McpAuditModuleOptions, McpAuditRecord } from 'nestjs-mcp-streamable/audit';
+import { hostsIn } from '../../src/core/plugins/mcp-plugin.js';
 import type { RawClient } from '../support/raw-client.js';
 import { sharedApp } from '../support/test-apps.js';
 import { AuditApp } from './audit-app.js';
@@ -198,6 +200,24 @@ describe('the arguments in an audit record', () => {
       { outcome: 'served', name: 'reset://ann/[redacted]' },
     ]);
     expect(JSON.stringify(it_.records.all)).not.toContain(SECRET);
+  });
+
+  it('an audit record lacks what the template of a source calls a token', async () => {
+    await start({});
+    const [host] = hostsIn(it_.app.app.get(ModulesContainer));
+    const entry = host!.entryOf(
+      'template',
+      { uriTemplate: 'far://{user}/{resetToken}', name: 'far', handler: () => 'ok' },
+      'Far',
+    );
+    host!.serve({
+      perCaller: () => false,
+      find: (key, _call, kind) => (kind === 'resource' && entry.template!.written(key) ? entry : undefined),
+      page: () => ({ items: [] }),
+    });
+    const uri = `far://ann/${SECRET}`;
+    await (await client.post({ jsonrpc: '2.0', id: 9, method: 'resources/read', params: { uri } })).text();
+    expect(it_.records.all.at(-1)).toMatchObject({ outcome: 'served', name: 'far://ann/[redacted]' });
   });
 
   it('the arguments in an audit record are what a function of the app returns: it gets a copy without what is sensitive', async () => {
