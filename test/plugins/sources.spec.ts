@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { McpRegistry, Prompt, Resource, ResourceTemplate, Tool } from 'nestjs-mcp-streamable';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type HandlerSource, partOf, type SourceItem } from '../../src/core/plugins/handler-source.js';
 import {
   type ListedKind,
@@ -8,7 +8,7 @@ import {
   type McpEndpointPlugin,
   McpPlugin,
 } from '../../src/core/plugins/mcp-plugin.js';
-import { TestApp } from '../support/app.js';
+import { gate, TestApp } from '../support/app.js';
 import { asking, KINDS, LISTS, type Kind, nameOf, page, resultText } from '../support/kinds.js';
 import { ModernClient } from '../support/modern-client.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -223,6 +223,30 @@ describe('the sources of an endpoint', () => {
     second.add('tool', ['b1']);
     expect(await walk('tool')).toEqual([['own1'], ['a4', 'b1']]);
     expect(first.sizes).toEqual([2, 3]);
+  });
+
+  it('a list is not asked for further parts of a source when one was empty, or when its call has ended', async () => {
+    let asked = 0;
+    const part = vi.spyOn(first, 'page').mockImplementation(() => ({ items: [], next: `a${++asked}` }));
+    expect(await page(client, 'tool')).toEqual({ names: ['own1'], nextCursor: encoded('4:2:a1') });
+    expect(asked).toBe(1);
+    const [hidden] = [first.host.entryOf('tool', { name: 'h', visible: () => false, handler: () => '' }, 'first')];
+    const asking = gate();
+    part.mockImplementation(async () => {
+      if (++asked > 10) asking.open();
+      await new Promise(setImmediate);
+      return { items: [{ place: 'a1', entry: hidden! }], next: 'a1' };
+    });
+    const message = { jsonrpc: '2.0', id: 'endless', method: 'tools/list' };
+    const answer = client.post(message);
+    await asking.promise;
+    await client.notify('notifications/cancelled', { requestId: 'endless' });
+    await (await answer).text();
+    await app.settled({ inFlight: 0 });
+    const before = asked;
+    for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
+    expect(asked - before).toBeLessThan(3);
+    part.mockRestore();
   });
 
   it('the sources of an endpoint may have places with any characters', async () => {

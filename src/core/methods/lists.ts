@@ -94,6 +94,8 @@ class VisibleList {
       do {
         const page = await source.page(kind, call, after, chunk);
         if (!page) throw invalidCursor(cursor);
+        // Nobody waits for the rest, which may be endless.
+        if (this.context.aborted) return { wires };
         // No guard is asked about the entries of a later page.
         if (wires.length === size && page.next !== undefined) return { wires, nextCursor: cursorOf(last) };
         const isShown = await this.#shown(page.items, ordinal);
@@ -104,7 +106,9 @@ class VisibleList {
           last = { ordinal, place };
         }
         after = page.next;
-        if (after !== undefined && (page.later || wires.length === size)) {
+        // A part without items says nothing about how many follow it: the client decides whether to go on.
+        const isLater = page.later || page.items.length === 0;
+        if (after !== undefined && (isLater || wires.length === size)) {
           return { wires, nextCursor: cursorOf({ ordinal, place: after }) };
         }
         // Guards of a chunk run side by side, also when few entries are visible and the page lacks one.

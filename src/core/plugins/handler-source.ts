@@ -74,7 +74,7 @@ export interface SourcePage {
   readonly items: readonly SourceItem[];
   /** The place behind which the next part begins; absent: this one is the last. With `size` 0 any text says that there is one. */
   readonly next?: string | undefined;
-  /** Whether the client must ask for the next part, though its page has room: this request has cost the source enough. */
+  /** Whether the client must ask for the next part, though its page has room: this request has cost the source enough. So it must behind a part without items. */
   readonly later?: boolean;
 }
 
