@@ -1,9 +1,7 @@
 import { createHash, createHmac } from 'node:crypto';
-import { ModulesContainer } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { McpRegistry } from 'nestjs-mcp-streamable';
+import { McpEndpointHost, McpRegistry } from 'nestjs-mcp-streamable';
 import type { McpAuditModuleOptions, McpAuditRecord } from 'nestjs-mcp-streamable/audit';
-import { hostsIn } from '../../src/core/plugins/mcp-plugin.js';
 import type { RawClient } from '../support/raw-client.js';
 import { sharedApp } from '../support/test-apps.js';
 import { AuditApp } from './audit-app.js';
@@ -204,13 +202,13 @@ describe('the arguments in an audit record', () => {
 
   it('an audit record lacks what the template of a source calls a token', async () => {
     await start({});
-    const [host] = hostsIn(it_.app.app.get(ModulesContainer));
-    const entry = host!.entryOf(
+    const host = it_.app.app.get(McpEndpointHost, { strict: false });
+    const entry = host.entryOf(
       'template',
       { uriTemplate: 'far://{user}/{resetToken}', name: 'far', handler: () => 'ok' },
       'Far',
     );
-    host!.serve({
+    host.serve({
       perCaller: () => false,
       find: (key, _call, kind) => (kind === 'resource' && entry.template!.written(key) ? entry : undefined),
       page: () => ({ items: [] }),

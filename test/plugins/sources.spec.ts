@@ -235,7 +235,7 @@ describe('the sources of an endpoint', () => {
     part.mockImplementation(async () => {
       if (++asked > 10) asking.open();
       await new Promise(setImmediate);
-      return { items: [{ place: 'a1', entry: hidden! }], next: 'a1' };
+      return { items: [{ place: 'a1', entry: hidden }], next: 'a1' };
     });
     const message = { jsonrpc: '2.0', id: 'endless', method: 'tools/list' };
     const answer = client.post(message);

@@ -107,7 +107,7 @@ class VisibleList {
         }
         after = page.next;
         // A part without items says nothing about how many follow it: the client decides whether to go on.
-        const isLater = page.later || page.items.length === 0;
+        const isLater = page.later === true || page.items.length === 0;
         if (after !== undefined && (isLater || wires.length === size)) {
           return { wires, nextCursor: cursorOf({ ordinal, place: after }) };
         }
