@@ -1,9 +1,14 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import {
   type CanActivate,
   type ExecutionContext,
   ForbiddenException,
+  type INestApplication,
   Injectable,
   Logger,
+  type Provider,
   UseGuards,
 } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
@@ -13,6 +18,7 @@ import { createMcpTestClient, ManualClock, type McpTestClient } from 'nestjs-mcp
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CachedMs, ResultCache } from '../../examples/snippets/plugin-cache.js';
 import { MaskedEmails } from '../../examples/snippets/plugin-masking.js';
+import { PROMPT_FILE, PromptFile } from '../../examples/snippets/plugin-prompts.js';
 import { PerDay, PlanQuota } from '../../examples/snippets/plugin-quota.js';
 import { ToolTimes } from '../../examples/snippets/plugin-timing.js';
 import { serverInfo } from '../support/app.js';
@@ -39,6 +45,7 @@ class NotBanned implements CanActivate {
 
 let ran = 0;
 let clock: ManualClock;
+let started: INestApplication;
 
 @Injectable()
 class Tools {
@@ -67,7 +74,11 @@ class Tools {
 
 describe.each(['legacy', 'modern'] as const)('the plugins of the documentation (%s)', (era) => {
   const ends: (() => Promise<void>)[] = [];
-  const start = async (plugin: new (...args: never[]) => object, stateStore?: InMemoryStateStore) => {
+  const start = async (
+    plugin: new (...args: never[]) => object,
+    stateStore?: InMemoryStateStore,
+    ...more: readonly Provider[]
+  ) => {
     const testing = await Test.createTestingModule({
       imports: [
         McpStreamableModule.forRoot({
@@ -77,12 +88,13 @@ describe.each(['legacy', 'modern'] as const)('the plugins of the documentation (
           ...(stateStore && { stateStore }),
         }),
       ],
-      providers: [Tools, plugin],
+      providers: [Tools, plugin, ...more],
     })
       .overrideProvider(McpClock)
       .useValue(clock)
       .compile();
     const app = testing.createNestApplication({ logger: false });
+    started = app;
     ends.push(() => app.close());
     return async (token: string): Promise<McpTestClient> => {
       const mcp = await createMcpTestClient(app, { era, token });
@@ -150,6 +162,22 @@ describe.each(['legacy', 'modern'] as const)('the plugins of the documentation (
     expect(structured).toEqual({ name: 'Ann', email: '(masked)', others: ['(masked)'] });
     expect(text).not.toContain('@');
     expect(text).toContain('(masked)');
+  });
+
+  it('a source serves the prompts of a file as it was loaded last, and other plugins act on them', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'prompts-'));
+    ends.push(async () => Promise.resolve(rmSync(folder, { recursive: true })));
+    const file = join(folder, 'prompts.json');
+    const write = (...prompts: object[]) => writeFileSync(file, JSON.stringify(prompts));
+    write({ name: 'greet', description: 'Greets', text: 'Greet ann@example.com.' });
+    const connect = await start(PromptFile, undefined, MaskedEmails, { provide: PROMPT_FILE, useValue: file });
+    const mcp = await connect('ann');
+    expect((await mcp.prompt('greet', {})).text).toBe('Greet (masked).');
+    const names = async () => (await mcp.list.prompts()).map(({ name }) => name);
+    expect(await names()).toEqual(['greet']);
+    write({ name: 'part', text: 'Part.' }, { name: 'greet', text: 'Greet.' });
+    started.get(PromptFile).reload();
+    expect(await names()).toEqual(['greet', 'part']);
   });
 
   it('the times of tools are logged, also of those that fail', async () => {

@@ -110,7 +110,7 @@ export abstract class McpEndpointHost {
    */
   abstract serve(source: HandlerSource): void;
   /**
-   * Makes a handler for a source.
+   * Makes a handler for a source. Call it from `started()` on: plugins that are attached later than it is called do not act on it.
    *
    * @param registration as `McpRegistry` takes it: data, and a function, or a `BareHandler`, as its `handler`
    * @param source names where it is from, in messages and metrics
@@ -215,7 +215,7 @@ export interface McpEndpointPlugin {
   handler?(target: McpHandlerTarget): McpHandlerHooks | undefined;
   /**
    * Returns whether lists, completions and subscriptions leave a handler out for a caller, so that no cache may share a list. What it
-   * throws is logged, and hides it. A handler that is hidden from all callers has `hidden` in its hooks.
+   * throws is logged, and hides it. Calls of it are served as before. A handler that is hidden from all callers has `hidden` in its hooks.
    */
   hides?(target: McpHandlerTarget, call: McpCall): boolean;
   /**
@@ -294,7 +294,8 @@ export interface McpRunHooks {
    *
    * @param next runs them, once: called again it gives the same promise
    * @returns what `next()` gave, a copy of it by `passed()`, or what `run.answer()` gave; any other answer fails the call
-   * @throws what fails the run; what `next()` did not throw is thrown behind the guards
+   * @throws what fails the run; what `next()` did not throw is thrown behind the guards. Outside of the ring 'limit' the client gets a
+   *   JSON-RPC error for it, and no text of an `HttpException`: throw that in `entering`
    */
   around?(next: () => Promise<Passed>): Promise<Passed>;
   /**
@@ -306,7 +307,7 @@ export interface McpRunHooks {
   entering?(entering: McpEntering): MaybePromise<object | undefined | void>;
   /** Called once per round, when the method is about to run. */
   entered?(): void;
-  /** Called each time that the method has settled. */
+  /** Called each time that the method has settled, also after a result that came before, such as that of `timeoutMs`. */
   returned?(): void;
   /** The handler asks the client. @param answered never rejects */
   asking?(answered: Promise<void>): void;
