@@ -27,7 +27,7 @@ import { OTHER_NODES } from '../sessions/other-nodes.js';
 import { EndpointMark } from '../handlers/discovery/app-scan.js';
 import { McpHandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';
 import { EndpointSources } from '../handlers/registry/endpoint-sources.js';
-import { HandlerTable, LIST_OF } from '../handlers/registry/handler-table.js';
+import { type HandlerEntry, HandlerTable, LIST_OF } from '../handlers/registry/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { EndpointExtensions } from './extensions.js';
 import { ListChangedRelay } from './lists.js';
@@ -42,6 +42,8 @@ export class EndpointHost extends McpEndpointHost {
   readonly refusals$: Observable<McpRefusal>;
   readonly sessionEnds$: Observable<McpSessionEnd>;
   readonly questions$: Observable<AskedQuestion>;
+  /** Entries that were made before the plugins were attached: none was asked about them yet. */
+  private early: HandlerEntry[] | undefined = [];
 
   constructor(
     @Inject(ENDPOINT_NAME) endpoint: EndpointName,
@@ -82,6 +84,8 @@ export class EndpointHost extends McpEndpointHost {
     this.observer.plugins = plugins;
     table.plugins = plugins;
     table.assertEach((entry) => entry.kind !== 'method' && plugins.ask(entry));
+    for (const entry of this.early ?? []) table.assertServable(entry);
+    this.early = undefined;
     this.#adviseOnServers();
   }
 
@@ -123,7 +127,9 @@ export class EndpointHost extends McpEndpointHost {
   }
 
   entryOf(kind: ListedKind, registration: object, source: string): McpHandlerTarget {
-    return this.get(McpRegistry).entryOf(kind, registration, source);
+    const entry = this.get(McpRegistry).entryOf(kind, registration, source);
+    this.early?.push(entry);
+    return entry;
   }
 
   changed(kind: ListedKind, only?: ReadonlySet<string | null>): void {

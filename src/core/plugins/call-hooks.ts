@@ -137,7 +137,8 @@ export class PluginCallHooks implements CallHooks {
   #admitted<T>(hooks: McpCallHooks, serve: () => T): T {
     const admitting = hooks.admit!();
     if (!isThenable(admitting)) return serve();
-    return admitting.then(() => {
+    // Of some libraries, then() returns nothing.
+    return Promise.resolve(admitting).then(() => {
       assertOpen(this.call);
       return serve();
     }) as T;
@@ -156,6 +157,17 @@ export function safely<T>(hook: () => T): T | undefined {
     logError(error);
     return undefined;
   }
+}
+
+/**
+ * Returns the answer of a hook, which counts at once.
+ *
+ * @throws TypeError for a promise: what it rejects with must not end the process
+ */
+export function atOnce<T>(answer: T, hook: string): T {
+  if (!isThenable(answer)) return answer;
+  answer.then(undefined, () => {});
+  throw new TypeError(`${hook} of a plugin must answer at once, but it returned a promise.`);
 }
 
 function settledOf(answer: Promise<unknown>): Promise<PromiseSettledResult<unknown>> {

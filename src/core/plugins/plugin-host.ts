@@ -6,9 +6,9 @@ import type { CallHooks } from '../calls/call-plugins.js';
 import type { McpCall, ResultBound } from '../calls/mcp-call.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import { logError } from '../calls/operator-log.js';
-import { PluginCallHooks, type PluginsOfCalls } from './call-hooks.js';
+import { atOnce, PluginCallHooks, type PluginsOfCalls } from './call-hooks.js';
 import type { ListedKind, McpEndpointHost, McpEndpointPlugin, McpHandlerHooks, McpPlugin } from './mcp-plugin.js';
-import { DIVERTING, isAroundRounds, isInResults, type McpRing, RINGS } from './rings.js';
+import { DIVERTING, isAroundRounds, isInResults, type McpRing, RINGS, RINGS_OF_PLUGINS } from './rings.js';
 import type { HookedRuns } from './run-hooks.js';
 
 /** The features of the package at one endpoint: a list of {@link McpPlugin}. */
@@ -76,7 +76,12 @@ export class PluginHost implements CallPlugins {
         if (kind) host.changed(kind);
       };
       const host = hostFor(refresh);
-      const plugin = each.attach(host);
+      if (!RINGS_OF_PLUGINS.includes(each.ring)) {
+        throw new TypeError(
+          `The plugin ${each.constructor.name} has the ring ${JSON.stringify(each.ring)}, which does not exist.`,
+        );
+      }
+      const plugin = atOnce(each.attach(host), 'attach()');
       if (plugin) attached.push({ name: each.constructor.name, ring: each.ring, plugin, refreshed });
     }
     attached.sort((one, other) => RINGS.indexOf(one.ring) - RINGS.indexOf(other.ring));
@@ -132,7 +137,7 @@ export class PluginHost implements CallPlugins {
     const { generation } = this;
     const before = handler.asked;
     const hooks = this.#attached.map(({ plugin, refreshed }, index) => {
-      if (!before) return plugin.handler?.(handler);
+      if (!before) return atOnce(plugin.handler?.(handler), 'handler()');
       return refreshed.at > before.generation ? askedAgain(plugin, handler) : before.hooks[index];
     });
     handler.asked = { host: this, generation, hooks };
@@ -206,7 +211,7 @@ async function stopped(stop: () => MaybePromise<void> | undefined): Promise<void
 /** A handler that is served cannot be refused any more: its runs fail. */
 function askedAgain(plugin: McpEndpointPlugin, handler: McpHandlerTarget): McpHandlerHooks | undefined {
   try {
-    return plugin.handler?.(handler);
+    return atOnce(plugin.handler?.(handler), 'handler()');
   } catch (error) {
     const run = (): never => {
       throw error;
@@ -221,7 +226,7 @@ function runOf(hooks: McpHandlerHooks): NonNullable<McpHandlerHooks['run']> {
 
 function hides(plugin: McpEndpointPlugin, handler: McpHandlerTarget, call: McpCall): boolean {
   try {
-    return plugin.hides!(handler, call);
+    return atOnce(plugin.hides!(handler, call), 'hides()');
   } catch (error) {
     logError(error);
     return true;

@@ -15,6 +15,11 @@ export const RINGS = [
 /** The ring of a plugin: plugins of an app mostly are in 'observe', 'app' or 'limit'. @experimental */
 export type McpRing = Exclude<(typeof RINGS)[number], 'rounds' | 'results'>;
 
+const CORE: readonly string[] = ['rounds', 'results'];
+
+/** Where plugins may be. */
+export const RINGS_OF_PLUGINS = RINGS.filter((ring): ring is McpRing => !CORE.includes(ring));
+
 /** Outside of 'rounds': a run of a handler has one passage through them, however often the handler runs again. */
 export function isAroundRounds(ring: McpRing): boolean {
   return RINGS.indexOf(ring) < RINGS.indexOf('rounds');

@@ -5,7 +5,7 @@ import type { DivertedClient, McpCall } from '../calls/mcp-call.js';
 import type { HandlerRound, McpEntering } from '../calls/mcp-context.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../calls/mcp-target.js';
-import { safely } from './call-hooks.js';
+import { atOnce, safely } from './call-hooks.js';
 import { DIVERTING } from './rings.js';
 import type { McpHandlerHooks, McpRun, McpRunHooks, Passed } from './mcp-plugin.js';
 
@@ -166,7 +166,7 @@ export class PluginRun implements McpRun {
     if (factories.length === 0) return NONE;
     return factories.flatMap((factory): McpRunHooks | readonly McpRunHooks[] => {
       try {
-        return factory(this) ?? NONE;
+        return atOnce(factory(this), 'run()') ?? NONE;
       } catch (error) {
         // It fails as if its around() had thrown: behind the guards.
         return { around: () => Promise.reject(error) };
@@ -195,11 +195,18 @@ export class PluginRun implements McpRun {
       if (inner.threw(error)) throw error;
       return this.#failed(error);
     }
-    if (result !== undefined && (returned === result || changedFrom.get(returned) === result)) return returned as T;
+    if (result !== undefined && returned === result) return returned as T;
     if (this.#answers.has(returned)) return returned as T;
+    if (result !== undefined && changedFrom.get(returned) === result) return this.#changed(returned as T);
     const text =
       'around() of a plugin must return what next() gave, a copy of it by passed(), or what run.answer() gave. It returned something else, so the call failed.';
     return this.#failed(new TypeError(text));
+  }
+
+  /** A run whose method was not reached may have the refusal of the guards as its result: nothing stands for that. */
+  async #changed<T>(changed: T): Promise<T> {
+    const refused = this.#state === 'guarded' ? await this.refusal<T>() : undefined;
+    return refused ?? changed;
   }
 
   /** Fails for a caller whom the guards accept. Another one gets its refusal: it learns nothing of the failure (D31). */
@@ -255,20 +262,20 @@ export class PluginRound implements HandlerRound {
     let { next } = innermost;
     for (const one of this.#inResults.toReversed()) {
       if (!one.around) continue;
-      const inner = next;
+      const inner = next === innermost.next ? next : new Inner(next).next;
       next = () => one.around!(inner);
     }
     try {
       await next();
+      // Whatever a plugin answers: the value is the handler's.
+      await innermost.running;
+      if (value) return value.is;
+      throw new TypeError('around() of a plugin did not call next(), so the call failed.');
     } catch (error) {
       // A caller whom the guards refuse gets its refusal, as in a passage (D31).
       if (!innermost.threw(error)) this.answer = await this.run.refusal<object>();
       throw error;
     }
-    // Whatever a plugin answers: the value is the handler's.
-    await innermost.running;
-    if (!value) throw new TypeError('around() of a plugin did not call next(), so the call failed.');
-    return value.is;
   }
 
   enter(entering: McpEntering): Promise<void> | undefined {
