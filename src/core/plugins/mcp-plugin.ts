@@ -110,7 +110,7 @@ export abstract class McpEndpointHost {
    */
   abstract serve(source: HandlerSource): void;
   /**
-   * Makes a handler for a source. Call it from `started()` on: plugins that are attached later than it is called do not act on it.
+   * Makes a handler for a source. Plugins are asked about one that is made in `attach()` when all are attached.
    *
    * @param registration as `McpRegistry` takes it: data, and a function, or a `BareHandler`, as its `handler`
    * @param source names where it is from, in messages and metrics
