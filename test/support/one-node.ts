@@ -36,6 +36,7 @@ const UNLOGGED = 'a call is known to its node only before it has begun a stream 
 const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: string])[] = [
   [/legacy\/sessions-idle/, /./, TIME],
   [/legacy\/streams-open/, /finishedStreamMs/, TIME],
+  [/legacy\/sse-response/, /a resumed GET that is silent/, TIME],
   [/legacy\/(sessions-shutdown|shutdown-drain)/, /./, SHUTDOWN],
   [/legacy\/sessions-off-servers/, /when the app stops/, SHUTDOWN],
   [/./, /\bshutdown\b|completes with the app/, SHUTDOWN],
@@ -69,7 +70,7 @@ const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: s
     /a repeat gets the result|a failure is|client that has left|cancelled while|registered/,
     OBJECTS,
   ],
-  [/handlers\/confirm/, /a registered tool asks/, OBJECTS],
+  [/handlers\/confirm/, /a registered tool asks|a client that cannot ask gets a link/, OBJECTS],
   [
     /handlers\/(idempotency|confirm)/,
     /what was interrupted|a client that opens URLs|a node that shares no store/,
