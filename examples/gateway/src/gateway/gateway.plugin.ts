@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type McpEndpointHost, type McpEndpointPlugin, McpPlugin } from 'nestjs-mcp-streamable';
-import { RemoteCalls } from './remote-call.js';
+import { McpCallRelay } from 'nestjs-mcp-streamable/client';
 import { RemoteSource } from './remote-source.js';
-import { type RemoteOptions, withDefaults } from './remote.options.js';
+import type { RemoteOptions } from './remote.options.js';
 
 /** The injection token of the servers behind the gateway: a list of {@link RemoteOptions}. */
 export const REMOTES = Symbol('REMOTES');
@@ -17,12 +17,12 @@ export class GatewayPlugin extends McpPlugin {
   }
 
   attach(endpoint: McpEndpointHost): McpEndpointPlugin {
-    const calls = new RemoteCalls(endpoint.clock);
-    const sources = this.remotes.map((options) => new RemoteSource(withDefaults(options), endpoint, calls));
+    const relay = new McpCallRelay(endpoint.clock);
+    const sources = this.remotes.map((options) => new RemoteSource(options, endpoint, relay));
     for (const source of sources) endpoint.serve(source);
     return {
       close: async () => {
-        calls.close();
+        relay.close();
         await Promise.all(sources.map((source) => source.close()));
       },
     };

@@ -1,16 +1,26 @@
-import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/client';
-import type { McpToolRegistration } from 'nestjs-mcp-streamable';
+import type { Tool } from '@modelcontextprotocol/client';
+import type { McpCall, McpToolRegistration } from 'nestjs-mcp-streamable';
 import type { McpClientOptions } from 'nestjs-mcp-streamable/client';
 
-/** A user of the gateway, at one call. */
-export interface GatewayUser {
-  readonly principal: string;
-  /** The HTTP request of the call, for a token to exchange. */
-  readonly request: unknown;
-}
+/** A user of the gateway, at one call. The HTTP request is that of the call, for a token to exchange. */
+export type GatewayUser = Pick<McpCall, 'request'> & { readonly principal: string };
+
+/** Times and limits, unless the options of a server have others. */
+export const DEFAULTS = {
+  /** Lists are asked for again after so long, for changes that the server does not announce. */
+  listTtlMs: 60_000,
+  /** A server that does not list its handlers in this time is away. */
+  listTimeoutMs: 5_000,
+  /** A server that is away is not asked for lists again for so long. */
+  retryMs: 10_000,
+  /** Further handlers of a kind are left out. */
+  maxHandlers: 1_000,
+  /** Sessions of users that call nothing for so long are closed. */
+  idleMs: 1_800_000,
+};
 
 /** One MCP server behind the gateway. */
-export interface RemoteOptions {
+export interface RemoteOptions extends Partial<typeof DEFAULTS> {
   readonly name: string;
   readonly url: string;
   /** Names of its tools and prompts begin with it. URIs stay as they are. @default the name and `_` */
@@ -24,39 +34,5 @@ export interface RemoteOptions {
   readonly token?: (user: GatewayUser) => string | undefined | Promise<string | undefined>;
   /** Returns options of a tool that the app decides, such as `timeoutMs`, `confirm` or `guards`. @default none */
   readonly tool?: (tool: Tool) => Partial<Omit<McpToolRegistration<never>, 'handler'>>;
-  /** @default 60000 (1 minute), for changes that the server does not announce */
-  readonly listTtlMs?: number;
-  /** A server that does not list its handlers in this time is away. @default 5000 */
-  readonly listTimeoutMs?: number;
-  /** A server that is away is not asked for lists again for so long. @default 10000 */
-  readonly retryMs?: number;
-  /** Further handlers of a kind are left out. @default 1000 */
-  readonly maxHandlers?: number;
-  /** Sessions of users that call nothing for so long are closed. @default 1800000 (30 minutes) */
-  readonly idleMs?: number;
   readonly client?: Partial<McpClientOptions>;
-}
-
-/** What a server lists, by kind. */
-export interface Listed {
-  tool: Tool;
-  resource: Resource;
-  template: ResourceTemplateType;
-  prompt: Prompt;
-}
-export type Kind = keyof Listed;
-export const KINDS: readonly Kind[] = ['tool', 'resource', 'template', 'prompt'];
-
-const DEFAULTS = {
-  listTtlMs: 60_000,
-  listTimeoutMs: 5_000,
-  retryMs: 10_000,
-  maxHandlers: 1_000,
-  idleMs: 1_800_000,
-} satisfies Partial<RemoteOptions>;
-
-export type ResolvedRemote = RemoteOptions & Required<Omit<RemoteOptions, 'token' | 'tool' | 'client'>>;
-
-export function withDefaults(options: RemoteOptions): ResolvedRemote {
-  return { prefix: `${options.name}_`, ...DEFAULTS, ...options };
 }
