@@ -11,10 +11,13 @@ import {
   text,
   Tool,
 } from 'nestjs-mcp-streamable';
-import { createMcpTestClient, type McpTestClient, type McpTestClientOptions } from 'nestjs-mcp-streamable/testing';
+import {
+  createMcpTestClient,
+  ManualClock,
+  type McpTestClient,
+  type McpTestClientOptions,
+} from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createServer } from 'node:net';
-import { once } from 'node:events';
 import { McpAuditModule, type McpAuditRecord } from 'nestjs-mcp-streamable/audit';
 import { z } from 'zod';
 import { GatewayPlugin, REMOTES } from '../../examples/gateway/src/gateway/gateway.plugin.js';
@@ -30,6 +33,7 @@ const City = z.object({ city: z.string() });
 class Weather {
   readonly gate = gate();
   cancelled = 0;
+  running = 0;
   @Tool({ name: 'forecast', description: 'Forecasts', inputSchema: City })
   forecast(@McpArgs() { city }: { city: string }): string {
     return `Sun in ${city}`;
@@ -40,6 +44,7 @@ class Weather {
   }
   @Tool({ name: 'slow', description: 'Waits' })
   async slow(@McpCtx() ctx: McpContext): Promise<string> {
+    this.running++;
     ctx.signal.addEventListener('abort', () => this.cancelled++);
     for (let step = 1; step <= 3; step++) await ctx.progress(step, 3, `step ${step}`);
     await this.gate.promise;
@@ -47,6 +52,7 @@ class Weather {
   }
   @Tool({ name: 'book', description: 'Asks' })
   async book(@McpCtx() ctx: McpContext): Promise<string> {
+    ctx.signal.addEventListener('abort', () => this.cancelled++);
     const answer = await ctx.elicit('seat', {
       message: 'Which seat?',
       requestedSchema: z.object({ seat: z.string() }),
@@ -132,7 +138,35 @@ describe.each(['legacy', 'modern'] as const)('the gateway for a client of the er
   });
 });
 
+describe('a question of a server of a 2025 revision', () => {
+  it('expires, and the call is cancelled, when the user does not answer', async () => {
+    const clock = new ManualClock();
+    const weather = await remote({ eras: 'legacy' });
+    const app = await gateway([{ name: 'weather', url: weather.url }], { clock });
+    const ann = app.modern({ 'x-user': 'ann' });
+    const call = { name: 'weather_book', arguments: {} };
+    const capabilities = { elicitation: { form: {} } };
+    const { result } = await ann.ask('tools/call', call, { capabilities });
+    expect(result).toMatchObject({ resultType: 'input_required' });
+    await clock.advance(600_000);
+    await expect.poll(() => weather.app.get(Weather).cancelled).toBe(1);
+    const { requestState, inputRequests } = result as { requestState: string; inputRequests: object };
+    const answer = { action: 'accept', content: { seat: '4C' } };
+    const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, answer]));
+    const late = await ann.ask('tools/call', { ...call, requestState, inputResponses }, { capabilities });
+    expect(JSON.stringify(late)).toContain('The question has expired');
+  });
+});
+
 const namesOf = async (client: McpTestClient): Promise<string[]> => (await client.list.tools()).map(({ name }) => name);
+/** Lets time pass until something has happened. */
+async function whileTimePasses<T>(clock: ManualClock, happening: Promise<T>): Promise<T> {
+  let isOver = false;
+  const over = () => void (isOver = true);
+  happening.then(over, over);
+  while (!isOver) await clock.advance(100);
+  return happening;
+}
 /** A server that is away says so soon. */
 const soon = { retryMs: 60_000, client: { reconnect: { firstDelayMs: 1, maxAttempts: 1 } } };
 
@@ -158,20 +192,47 @@ describe('a remote server behind the gateway', () => {
   });
 
   it('is left out of lists while it hangs, and lists do not wait for it twice', async () => {
-    const hanging = createServer((socket) => void socket.on('error', () => {})).listen(0, '127.0.0.1');
-    await once(hanging, 'listening');
-    const { port } = hanging.address() as { port: number };
+    const clock = new ManualClock();
     const other = await remote();
-    const app = await gateway([
-      { name: 'hanging', url: `http://127.0.0.1:${port}/mcp`, listTimeoutMs: 20, ...soon },
-      { name: 'other', url: other.url },
-    ]);
+    const hangs = { fetch: () => new Promise<never>(() => {}) };
+    const app = await gateway(
+      [
+        { name: 'hanging', url: other.url, client: hangs },
+        { name: 'other', url: other.url },
+      ],
+      { clock },
+    );
     const client = await clientOf(app);
-    expect((await namesOf(client)).every((name) => name.startsWith('other_'))).toBe(true);
+    const listed = namesOf(client);
+    await expect.poll(() => clock.pending).toBeGreaterThan(0);
+    expect((await whileTimePasses(clock, listed)).every((name) => name.startsWith('other_'))).toBe(true);
     expect(await namesOf(client)).toHaveLength(4);
     expect(app.log.texts('warn').filter((line) => line.includes('hanging is away'))).toHaveLength(1);
-    hanging.close();
   });
+
+  it.each(['before it has answered', 'after it has answered'])(
+    'is announced to clients when it is there again: it was away %s',
+    async (when) => {
+      const clock = new ManualClock();
+      const weather = await remote({ eras: 'modern' });
+      let isAway = when === 'before it has answered';
+      const fetch = (...request: Parameters<typeof loneFetch>) =>
+        isAway ? Promise.reject(new TypeError('It is away.')) : loneFetch(...request);
+      const app = await gateway([{ name: 'weather', url: weather.url, client: { fetch } }], { clock });
+      const client = await clientOf(app, 'ann', { era: 'legacy' });
+      let announced = 0;
+      client.client.setNotificationHandler('notifications/tools/list_changed', () => void announced++);
+      await whileTimePasses(clock, namesOf(client));
+      isAway = true;
+      await clock.advance(60_000);
+      expect(await whileTimePasses(clock, namesOf(client))).toHaveLength(when === 'before it has answered' ? 0 : 4);
+      announced = 0;
+      isAway = false;
+      await whileTimePasses(clock, expect.poll(() => announced).toBeGreaterThan(0) as Promise<void>);
+      expect(await namesOf(client)).toHaveLength(4);
+      expect(app.log.texts('log').filter((line) => line.includes('weather is there again'))).toHaveLength(1);
+    },
+  );
 
   it.each(['legacy', 'modern'] as const)(
     'announces changes of its lists to clients of the gateway (%s)',
@@ -284,6 +345,40 @@ describe('the users of the gateway', () => {
 });
 
 describe('the app of the gateway', () => {
+  it('has sessions at a remote server for users that call it, and closes those of others', async () => {
+    const clock = new ManualClock();
+    const server = await remote({ eras: 'legacy', providers: [Accounts] });
+    const token = ({ principal }: { principal: string }): string => principal;
+    const app = await gateway([{ name: 'far', url: server.url, token, idleMs: 60_000 }], { clock });
+    const [ann, gus] = [await clientOf(app, 'ann'), await clientOf(app, 'gus')];
+    await ann.callTool('far_whoami');
+    await gus.callTool('far_whoami');
+    expect(await server.service.counts()).toMatchObject({ sessions: 2 });
+    await clock.advance(50_000);
+    await ann.callTool('far_whoami');
+    await clock.advance(50_000);
+    await ann.callTool('far_whoami');
+    await expect.poll(async () => (await server.service.counts()).sessions).toBe(1);
+    await gus.callTool('far_whoami');
+    expect(await server.service.counts()).toMatchObject({ sessions: 2 });
+  });
+
+  it('limits how many calls of a remote tool run at a time, of all users', async () => {
+    const weather = await remote();
+    const token = ({ principal }: { principal: string }): string => principal;
+    const app = await gateway([{ name: 'weather', url: weather.url, token, tool: () => ({ maxConcurrent: 1 }) }]);
+    const [ann, gus] = [await clientOf(app, 'ann'), await clientOf(app, 'gus')];
+    const handlers = weather.app.get(Weather);
+    const first = ann.callTool('weather_slow');
+    await expect.poll(() => handlers.running).toBe(1);
+    const second = gus.callTool('weather_slow');
+    await gus.callTool('weather_map');
+    expect(handlers.running).toBe(1);
+    handlers.gate.open();
+    expect([(await first).text, (await second).text]).toEqual(['at last', 'at last']);
+    expect(handlers.running).toBe(2);
+  });
+
   it('decides about tools of remote servers: prefix, off switch, questions, limits, audit', async () => {
     const records: McpAuditRecord[] = [];
     const weather = await remote();
