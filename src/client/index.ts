@@ -33,4 +33,9 @@ export type {
   McpClientOptions,
 } from './nest/mcp-client.options.js';
 export { McpClient, McpClientPackageError, type McpToolCallEvent } from './nest/mcp-client.js';
-export { McpCallRelay, type McpRelayedParams, type McpRelayedSend } from './nest/call-relay.js';
+export {
+  McpCallRelay,
+  type McpCallRelayOptions,
+  type McpRelayedParams,
+  type McpRelayedSend,
+} from './nest/call-relay.js';

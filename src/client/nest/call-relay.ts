@@ -12,6 +12,16 @@ export interface McpRelayedParams {
   readonly requestState?: string;
 }
 
+/** Configures a {@link McpCallRelay}. @experimental */
+export interface McpCallRelayOptions {
+  /** Sets the clock, which tests advance. @default the clock of the system */
+  readonly clock?: McpClock;
+  /** A user has so long to answer a question of a server that waits. @default 600000 (10 minutes) */
+  readonly answerMs?: number;
+  /** Limits how many calls wait for answers at a time. @default 1000 */
+  readonly maxWaiting?: number;
+}
+
 /** Sends a request to another server; again, with the answers, when its result was questions. @experimental */
 export type McpRelayedSend = (params: McpRelayedParams, options: RequestOptions) => Promise<object>;
 
@@ -28,9 +38,6 @@ interface Waiting {
   readonly timer: ClockTimer;
 }
 
-/** The user has so long to answer a question. */
-const ANSWER_MS = 600_000;
-const MAX_WAITING = 1_000;
 /** The call of this app has limits of time. */
 const NO_TIMEOUT = 2_147_483_647;
 const calls = new AsyncLocalStorage<RelayedCall>();
@@ -41,7 +48,7 @@ const calls = new AsyncLocalStorage<RelayedCall>();
  *     call() ──▶ sent ──result──▶ ended
  *                 │ ▲
  *        question ▼ │ call() of the same user, with the answers
- *               waiting ──ANSWER_MS, close(), the caller goes──▶ cancelled
+ *               waiting ──answerMs, close(), the caller goes──▶ cancelled
  *
  * Progress, cancellation and questions pass through, in all combinations of eras. A server of 2026-07-28 returns its questions, and
  * is called again with the answers. One of a 2025 revision waits for them, so a call of it may outlive the call of this app.
@@ -51,7 +58,15 @@ const calls = new AsyncLocalStorage<RelayedCall>();
 export class McpCallRelay {
   readonly #waiting = new Map<string, Waiting>();
 
-  constructor(private readonly clock: McpClock = systemClock) {}
+  readonly #clock: McpClock;
+  readonly #answerMs: number;
+  readonly #maxWaiting: number;
+
+  constructor({ clock = systemClock, answerMs = 600_000, maxWaiting = 1_000 }: McpCallRelayOptions = {}) {
+    this.#clock = clock;
+    this.#answerMs = answerMs;
+    this.#maxWaiting = maxWaiting;
+  }
 
   /**
    * Lets servers of 2025 revisions ask the users of relayed calls. Give it to each `McpClient` as its option `configure`; the
@@ -87,16 +102,16 @@ export class McpCallRelay {
 
   /** Cancels the calls that wait for answers. */
   close(): void {
-    for (const id of this.#waiting.keys()) this.#take(id).cancel('The gateway stops.');
+    for (const id of this.#waiting.keys()) this.#take(id).cancel('The server stops.');
   }
 
   #wait(call: RelayedCall): object {
-    if (this.#waiting.size >= MAX_WAITING) {
+    if (this.#waiting.size >= this.#maxWaiting) {
       call.cancel('Too many calls wait for answers.');
       throw new HttpException('Too many users are asked at the moment. Call again later.', 429);
     }
     const waiting = randomUUID();
-    const timer = this.clock.setTimeout(() => this.#take(waiting).cancel('The user did not answer.'), ANSWER_MS);
+    const timer = this.#clock.setTimeout(() => this.#take(waiting).cancel('The user did not answer.'), this.#answerMs);
     this.#waiting.set(waiting, { call, timer });
     call.onCancelled = () => void (this.#waiting.has(waiting) && this.#take(waiting));
     const requestState = JSON.stringify({ waiting } satisfies State);
@@ -108,7 +123,7 @@ export class McpCallRelay {
     const waiting = this.#waiting.get(id);
     if (!waiting) throw new HttpException('The question has expired, or another node has asked it. Call again.', 424);
     this.#waiting.delete(id);
-    this.clock.clear(waiting.timer);
+    this.#clock.clear(waiting.timer);
     return waiting.call;
   }
 }

@@ -17,7 +17,7 @@ export class GatewayPlugin extends McpPlugin {
   }
 
   attach(endpoint: McpEndpointHost): McpEndpointPlugin {
-    const relay = new McpCallRelay(endpoint.clock);
+    const relay = new McpCallRelay({ clock: endpoint.clock });
     const sources = this.remotes.map((options) => new RemoteSource(options, endpoint, relay));
     for (const source of sources) endpoint.serve(source);
     return {
