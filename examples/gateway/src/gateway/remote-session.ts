@@ -105,7 +105,7 @@ export class RemoteSession {
       this.#isAway = true;
       clock.clear(this.#retry);
       this.#retry = clock.setTimeout(() => void (this.isIdle || this.lists()), remote.retryMs);
-      return last;
+      return await last;
     } finally {
       clock.clear(timer);
     }
