@@ -84,7 +84,7 @@ class ProtectedResource {
   readonly #body: string;
   /** The path that the metadata has by its URL. */
   readonly #own: string;
-  /** Those of the other endpoints of the app. */
+  /** Returns those of the other endpoints of the app. */
   readonly #taken: readonly string[];
 
   constructor(

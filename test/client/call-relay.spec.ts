@@ -70,24 +70,27 @@ const answered = ({ requestState, inputRequests }: Questions, value: number) => 
 };
 
 describe.each(['legacy', 'modern'] as const)('a call that is passed on to a server of the era %s', (eras) => {
-  it.each(['legacy', 'modern'] as const)('has the progress, questions and result of the server (%s)', async (era) => {
-    const { app } = await relaying(eras);
-    const messages: string[] = [];
-    const elicit = ({ message }: { message: string }) => {
-      messages.push(message);
-      return { action: 'accept' as const, content: { value: messages.length * 20 } };
-    };
-    const client = await createMcpTestClient(app.app, { era, elicit });
-    closing.push(() => client.close());
-    const { text, progress } = await client.callTool('sum');
-    expect(text).toBe('60');
-    expect(messages).toEqual(['The first number?', 'The second number?']);
-    expect(progress[0]).toMatchObject({ message: 'asking' });
-  });
+  it.each(['legacy', 'modern'] as const)(
+    'a call that is passed on has the progress, questions and result of the server (%s)',
+    async (era) => {
+      const { app } = await relaying(eras);
+      const messages: string[] = [];
+      const elicit = ({ message }: { message: string }) => {
+        messages.push(message);
+        return { action: 'accept' as const, content: { value: messages.length * 20 } };
+      };
+      const client = await createMcpTestClient(app.app, { era, elicit });
+      closing.push(() => client.close());
+      const { text, progress } = await client.callTool('sum');
+      expect(text).toBe('60');
+      expect(messages).toEqual(['The first number?', 'The second number?']);
+      expect(progress[0]).toMatchObject({ message: 'asking' });
+    },
+  );
 });
 
 describe('a question that waits for its answer in one process', () => {
-  it('is refused a second answer', async () => {
+  it('a question that waits is refused a second answer', async () => {
     const { app } = await relaying('legacy');
     const user = app.modern();
     const { result: first } = await user.ask('tools/call', call, { capabilities });
@@ -98,7 +101,7 @@ describe('a question that waits for its answer in one process', () => {
     expect(result).toMatchObject({ content: [{ text: '3' }] });
   });
 
-  it('is cancelled when the relay is closed, and leaves no timer', async () => {
+  it('a question that waits is cancelled when the relay is closed, and leaves no timer', async () => {
     const clock = new ManualClock();
     const { app, relay } = await relaying('legacy', { clock });
     const before = clock.pending;
@@ -112,7 +115,7 @@ describe('a question that waits for its answer in one process', () => {
     expect(JSON.stringify(late)).toContain('The question has expired');
   });
 
-  it('is not asked when too many calls wait for answers', async () => {
+  it('a question is not asked when too many calls wait for answers', async () => {
     const { app } = await relaying('legacy', { maxWaiting: 1 });
     const user = app.modern();
     const { result } = await user.ask('tools/call', call, { capabilities });

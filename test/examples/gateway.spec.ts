@@ -171,7 +171,7 @@ async function whileTimePasses<T>(clock: ManualClock, happening: Promise<T>): Pr
 const soon = { retryMs: 60_000, client: { reconnect: { firstDelayMs: 1, maxAttempts: 1 } } };
 
 describe('a remote server behind the gateway', () => {
-  it('is a clear error of its tools and one line in the log when it dies, and the rest of the list stays', async () => {
+  it('a remote server is a clear error of its tools and one line in the log when it dies, and the rest of the list stays', async () => {
     const [dying, other] = [await remote(), await remote()];
     const app = await gateway([
       { name: 'dying', url: dying.url, listTtlMs: 0, ...soon },
@@ -191,7 +191,7 @@ describe('a remote server behind the gateway', () => {
     expect(app.log.texts('warn').filter((line) => line.includes('dying is away'))).toHaveLength(1);
   });
 
-  it('is left out of lists while it hangs, and lists do not wait for it twice', async () => {
+  it('a remote server is left out of lists while it hangs, and lists do not wait for it twice', async () => {
     const clock = new ManualClock();
     const other = await remote();
     const hangs = { fetch: () => new Promise<never>(() => {}) };
@@ -255,7 +255,7 @@ describe('a remote server behind the gateway', () => {
     },
   );
 
-  it('may flood the gateway with progress and handlers', async () => {
+  it('a remote server may flood the gateway with progress and handlers', async () => {
     const weather = await remote();
     const registry = weather.app.get(McpRegistry, { strict: false });
     const handler = async (_args: object, ctx: McpContext): Promise<string> => {
@@ -312,7 +312,7 @@ describe('the users of the gateway', () => {
   const principal = ({ headers }: { headers: Record<string, string> }): string | undefined =>
     /^Bearer token of (\w+)$/.exec(headers['authorization'] ?? '')?.[1];
 
-  it('have sessions, lists and credentials of their own at a remote server', async () => {
+  it('the users have sessions, lists and credentials of their own at a remote server', async () => {
     const server = await remote({ providers: [Accounts], principal });
     const registry = server.app.get(McpRegistry, { strict: false });
     const visible = (caller: { principal: string | undefined }): boolean => caller.principal === 'ann';

@@ -94,7 +94,7 @@ class VisibleList {
       do {
         const page = await source.page(kind, call, after, chunk);
         if (!page) throw invalidCursor(cursor);
-        // Nobody waits for the rest, which may be endless.
+        // The call is over, so nobody waits for the rest, which may be endless.
         if (this.context.aborted) return { wires };
         // No guard is asked about the entries of a later page.
         if (wires.length === size && page.next !== undefined) return { wires, nextCursor: cursorOf(last) };

@@ -137,7 +137,7 @@ export class PluginCallHooks implements CallHooks {
   #admitted<T>(hooks: McpCallHooks, serve: () => T): T {
     const admitting = hooks.admit!();
     if (!isThenable(admitting)) return serve();
-    // Of some libraries, then() returns nothing.
+    // The then() of some libraries returns nothing.
     return Promise.resolve(admitting).then(() => {
       assertOpen(this.call);
       return serve();
