@@ -45,12 +45,12 @@ async function searchOfSite() {
 /** Words alone that readers type, and the pages that they look for. */
 const WORDS = {
   cors: ['security'],
-  docker: ['deployment', 'recipes/docker'],
+  docker: ['deployment'],
   lambda: ['sessions'],
   nx: ['compatibility'],
   image: ['tool-results'],
-  timeoutMs: ['handler-limits', 'options'],
-  'api key': ['recipes/api-keys'],
+  timeoutMs: ['guards-and-pipes', 'options'],
+  'api key': ['identity-providers'],
   health: ['operations'],
   'rate limit': ['recipes'],
   audit: ['audit'],

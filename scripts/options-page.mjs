@@ -37,12 +37,12 @@ const SECTIONS = [
   },
   {
     title: 'Eras of the protocol',
-    about: 'See [both eras](both-eras.md).',
+    about: 'See [both eras](compatibility.md#both-eras).',
     interfaces: [['src/core/eras/protocol.options.ts', 'McpProtocolOptions']],
   },
   {
     title: 'Handlers',
-    about: 'See [handlers](handlers.md).',
+    about: 'See [handlers](tools.md#handlers).',
     interfaces: [['src/core/handlers/handlers.options.ts', 'McpHandlerOptions']],
   },
   {
@@ -57,12 +57,12 @@ const SECTIONS = [
   },
   {
     title: 'The server card',
-    about: 'See [the server card](server-card.md).',
+    about: 'See [the server card](extensions.md#the-server-card-and-the-registry).',
     interfaces: [['src/card/server-card.options.ts', 'McpServerCardOption']],
   },
   {
     title: 'State that outlives a call',
-    about: 'See [state](state.md).',
+    about: 'See [state](sessions.md#state-and-caching).',
     interfaces: [['src/core/questions/state/state.options.ts', 'McpStateOptions']],
   },
   {

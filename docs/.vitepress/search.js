@@ -31,7 +31,7 @@ export function processTerm(term) {
  */
 export function boostDocument(page) {
   if (page.includes('/api/')) return 0.1;
-  if (/\/(?:protocol-rules|architecture|path-of-a-call|decisions|glossary|comparison)/.test(page)) return 0.4;
+  if (/\/(?:protocol-rules|architecture|path-of-a-call|decisions|comparison)/.test(page)) return 0.4;
   if (/\/(?:options|how-do-i|errors|migrating)/.test(page)) return 0.7;
   return 1;
 }

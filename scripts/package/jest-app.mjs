@@ -1,4 +1,4 @@
-// Tests of apps in CommonJS by jest, with the configuration that docs/recipes/jest.md shows, of a tool and of access tokens.
+// Tests of apps in CommonJS by jest, with the configuration that docs/testing.md shows, of a tool and of access tokens.
 import { rejects } from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

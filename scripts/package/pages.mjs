@@ -6,7 +6,7 @@ import { root } from './run.mjs';
 const BLOCK = /<!-- check: (?<name>.+) -->\n\n```\w+\n(?<code>[^]*?)```/g;
 
 const blocks = new Map();
-for (const page of ['getting-started.md', 'compatibility.md', 'recipes/jest.md']) {
+for (const page of ['getting-started.md', 'compatibility.md', 'testing.md']) {
   for (const { groups } of readFileSync(join(root, 'docs', page), 'utf8').matchAll(BLOCK)) {
     const { name, code } = groups;
     if ((blocks.get(name) ?? code) !== code)

@@ -10,7 +10,7 @@ import { MAX_RESULT_TOKENS } from './tokens.js';
 /**
  * # What clients and models have difficulties with
  *
- * Each rule is what a vendor of clients documents, or what its client does: `docs/doctor.md` names the source of each. The
+ * Each rule is what a vendor of clients documents, or what its client does: `docs/troubleshooting.md` names the source of each. The
  * rules are pure functions over tools as lists show them.
  */
 
@@ -39,7 +39,7 @@ const RULES = {
   'schema-format': 'warning',
 } as const;
 
-/** Names a rule of the doctor; `docs/doctor.md` explains each. @publicApi */
+/** Names a rule of the doctor; `docs/troubleshooting.md` explains each. @publicApi */
 export type McpDoctorRule = keyof typeof RULES;
 
 /** Something that a client or a model has difficulties with. @publicApi */

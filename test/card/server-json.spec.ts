@@ -131,7 +131,7 @@ describe('mcpServerJson()', () => {
     expect(remotes).toBeUndefined();
   });
 
-  it('N3: the script of docs/server-card.md makes it of an app without HTTP', async () => {
+  it('N3: the script of docs/extensions.md makes it of an app without HTTP', async () => {
     const app = await NestFactory.createApplicationContext(CardModule, { logger: false });
     const document = mcpServerJson(app, { packages: [{ registryType: 'npm', identifier: '@example/orders' }] });
     await app.close();

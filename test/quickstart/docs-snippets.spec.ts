@@ -75,7 +75,7 @@ describe.each([...PAGES, ...EXAMPLES])('the links in %s', (page) => {
 });
 
 describe('the files that the pages about the code name', () => {
-  const pages = PAGES.filter((page) => /^docs\/(?:architecture|path-of-a-call|decisions\/)/.test(page));
+  const pages = PAGES.filter((page) => /^docs\/(?:architecture|path-of-a-call|decisions)/.test(page));
 
   it.each(pages)('the files that the pages about the code name are there: %s', (page) => {
     const named = [...read(page).matchAll(/(?<![\w./-])((?:[\w-]+\/)+[\w.-]+\.ts)\b/g)].map(([, path]) => path!);

@@ -14,7 +14,7 @@ const staff = {
   },
 };
 
-it('the code of docs/skills.md serves a folder, and a skill of a method', async () => {
+it('the code of docs/extensions.md serves a folder, and a skill of a method', async () => {
   const folders = [fileURLToPath(new URL('../../examples/snippets/skills', import.meta.url))];
   const app = await TestApp.start({
     adapter: 'fastify',

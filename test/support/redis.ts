@@ -116,7 +116,7 @@ export async function ended(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM'):
   await gone;
 }
 
-/** The rules for a user of Redis, as docs/redis.md has them: arguments of ACL SETUSER. */
+/** The rules for a user of Redis, as docs/several-nodes.md has them: arguments of ACL SETUSER. */
 export function documentedRules(where: 'one Redis' | 'a cluster' = 'one Redis'): string[] {
   const page = readFileSync(new URL('../../docs/redis.md', import.meta.url), 'utf8').replaceAll('\\|', '|');
   const [, block] = /redis-cli ACL SETUSER mcp ([^`]+)```/.exec(page)!;

@@ -24,7 +24,7 @@ export type { ListedKind } from './handler-source.js';
  * # What acts on calls
  *
  * A plugin stands in a ring around the handlers of endpoints. A provider that extends this class is found in any module of the app; it
- * must be a singleton. See docs/plugins.md, and for the reasons docs/decisions/one-door.md.
+ * must be a singleton. See docs/plugins.md, and for the reasons docs/decisions.md.
  *
  * @experimental
  */

@@ -26,7 +26,7 @@ function remarkOn(policy: string): string[] {
   if (policy === 'noeviction') return [];
   if (policy === '') {
     return [
-      'The user of Redis may not run INFO, so failovers are not noticed, and it is not known whether Redis evicts keys. Allow INFO: see "Permissions" in docs/redis.md.',
+      'The user of Redis may not run INFO, so failovers are not noticed, and it is not known whether Redis evicts keys. Allow INFO: see "Permissions" in docs/several-nodes.md.',
     ];
   }
   return [
