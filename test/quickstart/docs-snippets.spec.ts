@@ -136,8 +136,8 @@ describe('docs/errors.md', () => {
 });
 
 describe('README.md', () => {
-  it('README.md has at most 170 lines', () => {
-    expect(read('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(170);
+  it('README.md has at most 130 lines', () => {
+    expect(read('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(130);
   });
 });
 
