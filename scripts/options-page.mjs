@@ -42,7 +42,7 @@ const SECTIONS = [
   },
   {
     title: 'Handlers',
-    about: 'See [handlers](tools.md#handlers).',
+    about: 'See [handlers](tools.md#kinds-of-handlers).',
     interfaces: [['src/core/handlers/handlers.options.ts', 'McpHandlerOptions']],
   },
   {

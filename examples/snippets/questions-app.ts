@@ -8,7 +8,6 @@ const serverInfo = { name: 'rooms', version: '1.0.0' };
 
 @Module({
   imports: [
-    // #region keys
     McpStreamableModule.forRootAsync({
       useFactory: () => ({
         serverInfo,
@@ -16,7 +15,6 @@ const serverInfo = { name: 'rooms', version: '1.0.0' };
         requestStateKeys: process.env['MCP_REQUEST_STATE_KEYS']?.split(','),
       }),
     }),
-    // #endregion
   ],
   providers: [BookingTools, HandMadeTools, Rooms],
 })
