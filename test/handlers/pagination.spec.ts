@@ -1,6 +1,6 @@
 import { Injectable, UseGuards, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import type { McpRegistry } from 'nestjs-mcp-streamable';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { officialClients, registryOf, testApps } from '../support/test-apps.js';
 import { KINDS, LISTS, page, type Kind } from '../support/kinds.js';
@@ -151,6 +151,26 @@ describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
     const [second] = await walk(client, kind, first.nextCursor);
     expect([...first.names, ...second!].slice(0, 4)).toEqual(keys);
     expect(second![1]).toMatch(/^n4/);
+  });
+
+  it.each(KINDS)('lists write an entry as JSON once, until it is updated (%s)', async (kind) => {
+    const { app, client } = await startWith(kind, 2);
+    const registration = register(registryOf(app), kind, 'n2') as unknown as { update(changes: object): void };
+    const listed = async () => {
+      const { field, method } = LISTS[kind];
+      const { result } = await (await client.post({ jsonrpc: '2.0', id: client.nextId(), method })).json();
+      return result[field] as { name: string; title?: string }[];
+    };
+    const first = await listed();
+    const stringify = vi.spyOn(JSON, 'stringify');
+    try {
+      expect(await listed()).toEqual(first);
+      expect(stringify.mock.results.filter(({ value }) => /"name":"n\d"/.test(String(value)))).toEqual([]);
+    } finally {
+      stringify.mockRestore();
+    }
+    registration.update({ title: 'Changed' });
+    expect((await listed()).map(({ title }) => title)).toEqual([undefined, undefined, 'Changed']);
   });
 
   it.each(KINDS)('lists in pages are filled with the entries that the caller may see (%s)', async (kind) => {

@@ -206,7 +206,9 @@ export class Calls {
     let result = returned;
     let text: string;
     try {
-      text = JSON.stringify({ jsonrpc: '2.0', id, result: call.write ? call.write(result) : result });
+      text = call.write
+        ? `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${call.write(result)}}`
+        : JSON.stringify({ jsonrpc: '2.0', id, result });
     } catch (error) {
       this.report(error, call);
       return this.#failed(call, new sdk.ProtocolError(INTERNAL_ERROR, UNWRITABLE));

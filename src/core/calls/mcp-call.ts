@@ -247,8 +247,8 @@ export class McpCall implements McpHttpCall {
   denied = false;
   /** Set if the results of its tool have a size limit. @internal */
   bound: ResultBound | undefined;
-  /** Writes the result of its tool as its client reads it; absent: as it is (D18). @internal */
-  write: ((result: object) => object) | undefined;
+  /** Writes its result as the JSON that its client reads; absent: that of the result as it is. @internal */
+  write: ((result: object) => string) | undefined;
   /** Set if the call may become a task. @internal */
   taskPort: TaskPort | undefined;
   /** The place of the call among those that run, once it is admitted. @internal */

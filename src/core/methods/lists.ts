@@ -43,8 +43,9 @@ export function listMethods(sources: EndpointSources, calls: HandlerCalls, optio
     async serve({ cursor }, call) {
       const all = [table, templates, ...sources.added];
       const list = new VisibleList(kind, all, sources, calls.context(call));
-      const { wires, nextCursor } = await list.page(cursor, size);
-      return { [field]: wires, nextCursor, ...listHints(call, sources, kind, cache) };
+      const { items, nextCursor } = await list.page(cursor, size);
+      call.write = (result) => textOfList(result, field, items, call);
+      return { [field]: items.map((item) => wireOf(item, call)), nextCursor, ...listHints(call, sources, kind, cache) };
     },
   });
   return {
@@ -80,42 +81,42 @@ class VisibleList {
   ) {}
 
   /** @throws ProtocolError InvalidParams for an invalid cursor; what a source throws */
-  async page(cursor: string | undefined, size: number): Promise<{ wires: object[]; nextCursor?: string }> {
+  async page(cursor: string | undefined, size: number): Promise<{ items: SourceItem[]; nextCursor?: string }> {
     const { kind, all } = this;
     const call = this.context.mcpCall;
     const begin = this.#placeOf(cursor);
-    const wires: object[] = [];
+    const shown: SourceItem[] = [];
     let last = begin;
     for (let { ordinal } = begin; ordinal < all.length; ordinal++) {
       const source = all[ordinal]!;
       if (!this.#lists(source)) continue;
       let after = ordinal === begin.ordinal ? begin.place : undefined;
-      let chunk = size - wires.length;
+      let chunk = size - shown.length;
       do {
         const page = await source.page(kind, call, after, chunk);
         if (!page) throw invalidCursor(cursor);
         // The call is over, so nobody waits for the rest, which may be endless.
-        if (this.context.aborted) return { wires };
+        if (this.context.aborted) return { items: shown };
         // No guard is asked about the entries of a later page.
-        if (wires.length === size && page.next !== undefined) return { wires, nextCursor: cursorOf(last) };
+        if (shown.length === size && page.next !== undefined) return { items: shown, nextCursor: cursorOf(last) };
         const isShown = await this.#shown(page.items, ordinal);
-        for (const [index, { place, entry, wire }] of page.items.entries()) {
+        for (const [index, item] of page.items.entries()) {
           if (!isShown[index]) continue;
-          if (wires.length === size) return { wires, nextCursor: cursorOf(last) };
-          wires.push(wire ?? wireFor(entry as unknown as ListedEntry, call));
-          last = { ordinal, place };
+          if (shown.length === size) return { items: shown, nextCursor: cursorOf(last) };
+          shown.push(item);
+          last = { ordinal, place: item.place };
         }
         after = page.next;
         // A part without items says nothing about how many follow it: the client decides whether to go on.
         const isLater = page.later === true || page.items.length === 0;
-        if (after !== undefined && (isLater || wires.length === size)) {
-          return { wires, nextCursor: cursorOf({ ordinal, place: after }) };
+        if (after !== undefined && (isLater || shown.length === size)) {
+          return { items: shown, nextCursor: cursorOf({ ordinal, place: after }) };
         }
         // Guards of a chunk run side by side, also when few entries are visible and the page lacks one.
         chunk = size;
       } while (after !== undefined);
     }
-    return { wires };
+    return { items: shown };
   }
 
   /** Returns which items the caller sees. */
@@ -155,9 +156,32 @@ class VisibleList {
   }
 }
 
-/** Returns what lists show of an entry to the client of a call. */
-function wireFor({ wire, legacyWire }: ListedEntry, call: McpCall): object {
-  return legacyWire && !call.takesAnyStructure ? legacyWire : wire;
+/** Returns what a list shows of an item to the client of a call. */
+function wireOf({ wire, entry }: SourceItem, call: McpCall): object {
+  if (wire) return wire;
+  const listed = entry as unknown as ListedEntry;
+  return isLegacy(listed, call) ? listed.legacyWire! : listed.wire;
+}
+
+/** Returns that as JSON, which is kept on the entry: writing 1,000 tools anew takes longer than all else that a list does. */
+function textOf({ wire, entry }: SourceItem, call: McpCall): string {
+  if (wire) return JSON.stringify(wire);
+  const listed = entry as unknown as ListedEntry;
+  return isLegacy(listed, call)
+    ? (listed.legacyText ??= JSON.stringify(listed.legacyWire))
+    : (listed.text ??= JSON.stringify(listed.wire));
+}
+
+function isLegacy({ legacyWire }: ListedEntry, call: McpCall): boolean {
+  return legacyWire !== undefined && !call.takesAnyStructure;
+}
+
+/** Returns the result of a list as JSON. @param items those that are in its field */
+function textOfList(result: object, field: string, items: readonly SourceItem[], call: McpCall): string {
+  const { [field]: _, ...others } = result as Readonly<Record<string, unknown>>;
+  const rest = JSON.stringify(others);
+  const list = `"${field}":[${items.map((item) => textOf(item, call)).join(',')}]`;
+  return rest === '{}' ? `{${list}}` : `{${list},${rest.slice(1)}`;
 }
 
 function cursorOf({ ordinal, place }: ListPlace): string {

@@ -56,8 +56,8 @@ function headersFault({ paramHeaders }: ToolEntry, args: unknown, { era, headers
   return era === 'modern' && headers ? paramHeadersFault(paramHeaders, args, headers) : undefined;
 }
 
-const wrapAll = (result: object): object => wrappedResult(result, true);
-const wrapOthers = (result: object): object => wrappedResult(result, false);
+const wrapAll = (result: object): string => JSON.stringify(wrappedResult(result, true));
+const wrapOthers = (result: object): string => JSON.stringify(wrappedResult(result, false));
 
 function isPlainTask(task: unknown): boolean {
   return isObject(task) && (task['ttl'] === undefined || typeof task['ttl'] === 'number');

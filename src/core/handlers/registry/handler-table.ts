@@ -61,6 +61,9 @@ interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args
   readonly wire: Readonly<Wire>;
   /** Lists show this part to clients that take no other structured content than objects (D18); absent: the same. */
   readonly legacyWire?: Readonly<Wire> | undefined;
+  /** The two parts as JSON, each once a list has shown it: they are frozen. */
+  text?: string;
+  legacyText?: string;
   /** Names where it is from, if not from a decorator or the registry, such as the class of a catalogue. */
   readonly source?: string | undefined;
 }
