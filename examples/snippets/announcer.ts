@@ -1,24 +1,34 @@
-// #region talk
+// #region announce
 import { Inject, Injectable } from '@nestjs/common';
 import { McpSessionService } from 'nestjs-mcp-streamable';
+
+const message = (data: string) => ({
+  method: 'notifications/message' as const,
+  params: { level: 'notice' as const, data },
+});
 
 @Injectable()
 export class Announcer {
   constructor(@Inject(McpSessionService) private readonly sessions: McpSessionService) {}
 
-  /**
-   * Notifies all sessions; a predicate could pick some of them.
-   *
-   * @returns the number of sessions
-   */
+  /** @returns the number of sessions */
   announce(text: string): Promise<number> {
-    const params = { level: 'notice', data: text };
-    return this.sessions.notify(() => true, { method: 'notifications/message', params });
+    return this.sessions.notify(() => true, message(text));
   }
 
-  /**
-   * Asks the user of one session. Its client must listen (GET) and support elicitation.
-   */
+  /** Notifies all clients of one user, such as several tabs. */
+  tell(user: string, text: string): Promise<number> {
+    return this.sessions.notify(({ principal }) => principal === user, message(text));
+  }
+}
+// #endregion
+
+// #region ask
+@Injectable()
+export class Questions {
+  constructor(@Inject(McpSessionService) private readonly sessions: McpSessionService) {}
+
+  /** The client must listen (GET), and support elicitation. */
   async confirm(sessionId: string, message: string): Promise<boolean> {
     const requestedSchema = {
       type: 'object',

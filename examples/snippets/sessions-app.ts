@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
-import { Announcer } from './announcer.js';
+import { Announcer, Questions } from './announcer.js';
 import { UsersModule } from './guarded-app.js';
 import { SessionLog } from './session-log.js';
 import { SessionsController } from './sessions.controller.js';
@@ -11,6 +11,6 @@ import { SessionsController } from './sessions.controller.js';
     McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } }),
   ],
   controllers: [SessionsController],
-  providers: [Announcer, SessionLog],
+  providers: [Announcer, Questions, SessionLog],
 })
 export class AppModule {}

@@ -3,7 +3,7 @@ import { McpSessionService } from 'nestjs-mcp-streamable';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { Announcer } from '../../examples/snippets/announcer.js';
+import { Announcer, Questions } from '../../examples/snippets/announcer.js';
 import { AppModule as BrowserApp, configure } from '../../examples/snippets/browser.js';
 import { longWork } from '../../examples/snippets/call-context.js';
 import { AppModule as CustomStoreApp } from '../../examples/snippets/custom-store-module.js';
@@ -67,7 +67,7 @@ describe('the code of the documentation', () => {
     expect(await noted).toMatchObject({ params: { level: 'notice', data: 'Soon.' } });
 
     const [{ id }] = (await (await admin('')).json()) as [{ id: string }];
-    expect(await app.get(Announcer).confirm(id, 'Sure?')).toBe(true);
+    expect(await app.get(Questions).confirm(id, 'Sure?')).toBe(true);
     const counts = await admin('/counts');
     expect(await counts.json()).toMatchObject({ sessions: 1, readers: 1 });
     expect((await admin(`/${id}`, 'DELETE')).status).toBe(200);
