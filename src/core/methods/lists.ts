@@ -176,12 +176,21 @@ function isLegacy({ legacyWire }: ListedEntry, call: McpCall): boolean {
   return legacyWire !== undefined && !call.takesAnyStructure;
 }
 
-/** Returns the result of a list as JSON. @param items those that are in its field */
+/**
+ * Returns the result of a list as JSON. Texts are appended, not joined: V8 copies them once then, when the whole answer is sent.
+ *
+ * @param items those that are in its field
+ */
 function textOfList(result: object, field: string, items: readonly SourceItem[], call: McpCall): string {
   const { [field]: _, ...others } = result as Readonly<Record<string, unknown>>;
   const rest = JSON.stringify(others);
-  const list = `"${field}":[${items.map((item) => textOf(item, call)).join(',')}]`;
-  return rest === '{}' ? `{${list}}` : `{${list},${rest.slice(1)}`;
+  let text = `{"${field}":[`;
+  let separator = '';
+  for (const item of items) {
+    text += separator + textOf(item, call);
+    separator = ',';
+  }
+  return rest === '{}' ? `${text}]}` : `${text}],${rest.slice(1)}`;
 }
 
 function cursorOf({ ordinal, place }: ListPlace): string {

@@ -159,6 +159,18 @@ describe('the JSON Schema', () => {
     expect(compile(union).json).toMatchObject({ type: 'object', oneOf: [{}, {}] });
   });
 
+  it.each(Object.entries(LIBRARIES))('the JSON Schema is made once for all tools of %s', (_library, schema) => {
+    const compiler = new SchemaCompiler();
+    const [first, second] = [1, 4].map((maxValues) =>
+      compiler.compile(schema, 'input', 'OrderTools.find', { maxValues }),
+    );
+    expect(second!.json).toBe(first!.json);
+    // What is kept has neither the limit of one tool nor the use of another.
+    expect(() => first!.validate({ id: 'x', count: 1 })).toThrow(McpArgumentsError);
+    expect(second!.validate({ id: 'x', count: 1 })).toEqual({ id: 'x', count: 1 });
+    expect(compiler.compile(schema, 'output', 'OrderTools.find').json).not.toBe(first!.json);
+  });
+
   it('the JSON Schema may have the $id of another one', async () => {
     const compiler = new SchemaCompiler();
     const at = 'x';

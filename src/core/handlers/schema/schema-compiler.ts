@@ -1,5 +1,6 @@
 import type { JsonSchemaValidator, StandardSchemaWithJSON } from '@modelcontextprotocol/server';
 import type { Type } from '@nestjs/common';
+import { isObject } from '../../protocol/json-rpc.js';
 import { BoundedJsonSchemas } from '../../protocol/json-schema.js';
 import type { CheckIssue, CheckOutcome } from '../../protocol/spec.js';
 import { shown } from '../../protocol/errors.js';
@@ -47,6 +48,10 @@ export type ClassOptions = Omit<ClassUse, 'use'>;
  */
 export class SchemaCompiler {
   #validators: JsonValidators | undefined;
+  readonly #known: Readonly<Record<SchemaUse, WeakMap<object, ConvertedSchema>>> = {
+    input: new WeakMap(),
+    output: new WeakMap(),
+  };
 
   /**
    * Compiles a schema.
@@ -68,23 +73,30 @@ export class SchemaCompiler {
     }: { option?: string; classes?: ClassOptions | undefined; anyRoot?: boolean; maxValues?: number | undefined } = {},
   ): CompiledSchema {
     try {
-      const { json, validate, fields, stops, outdated } = this.#convert(
+      const { json, validate, fields, stops, outdated } = this.#converted(
         standardOf(schema) ?? schema,
         use,
         classes,
         anyRoot,
       );
       const max = maxValues ?? (stops ? Infinity : MAX_UNSTOPPED_VALUES);
-      return {
-        json: frozenJson(json),
-        validate: use === 'input' ? limited(validate, max) : validate,
-        fields,
-        outdated,
-      };
+      return { json, validate: use === 'input' ? limited(validate, max) : validate, fields, outdated };
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
       throw new McpHandlerDefinitionError(origin, `its "${option}" cannot be used: ${reason}`, { cause });
     }
+  }
+
+  /** Converts a schema; an object once, since the parameters of a method are compared with it before its tool is made of it. */
+  #converted(schema: unknown, use: SchemaUse, classes: ClassOptions, anyRoot: boolean): ConvertedSchema {
+    // What a class becomes depends on what is around the handler.
+    const isKept = !anyRoot && (isStandardSchema(schema) || isObject(schema));
+    const known = isKept ? this.#known[use].get(schema) : undefined;
+    if (known) return known;
+    const converted = this.#convert(schema, use, classes, anyRoot);
+    const frozen = { ...converted, json: frozenJson(converted.json) };
+    if (isKept) this.#known[use].set(schema, frozen);
+    return frozen;
   }
 
   #convert(schema: unknown, use: SchemaUse, classes: ClassOptions, anyRoot: boolean): ConvertedSchema {
