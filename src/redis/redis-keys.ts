@@ -30,6 +30,7 @@ export function decoded(code: string): string {
  *     mcp:s2:{<session>}:streams         zset    the streams; score: when they are forgotten, +inf while they are open
  *     mcp:s2:{<session>}:events:<stream> stream  the events that are kept, the newest last
  *     mcp:s2:{:sessions}:…                       which sessions there are: see session.scripts.ts
+ *     mcp:s2:{:sessions:<n>/<of>}:…              the same, spread over `sessionSlots`
  *     mcp:s2:{:node:<node>}:calls        set     streams with open requests of a node
  *
  *     mcp:{:state:<owner>}:…                     state of one owner: see redis-state-store.ts
@@ -49,7 +50,6 @@ export function decoded(code: string): string {
 export class RedisKeys {
   /** The prefix of all keys of sessions. */
   readonly #ofSessions: string;
-  readonly sessions: string;
   readonly tasks: string;
   readonly bus: string;
   readonly everyone: string;
@@ -67,13 +67,17 @@ export class RedisKeys {
     db: number,
   ) {
     this.#ofSessions = `${prefix}:s${FORMATS.sessions}`;
-    this.sessions = `${this.#ofSessions}:{:sessions}:`;
     this.tasks = `${prefix}:{:tasks}:`;
     this.bus = `${prefix}:{:bus}:`;
     this.nodeChannel = `${prefix}:${db}:node:`;
     this.everyone = `${prefix}:${db}:all`;
     this.gaps = `${prefix}:${db}:gaps`;
     this.probeChannel = `${prefix}:${db}:probe`;
+  }
+
+  /** Returns the prefix of one of so many indexes of sessions. */
+  index(n: number, of: number): string {
+    return `${this.#ofSessions}:{:sessions${of === 1 ? '' : `:${n}/${of}`}}:`;
   }
 
   record(session: string): string {

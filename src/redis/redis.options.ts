@@ -48,6 +48,16 @@ export interface RedisBackendOptions {
    * @default 86400000 (a day)
    */
   expireAfterMs?: number;
+  /**
+   * Spreads the index of all sessions over this many hash slots. A Redis Cluster with very many sessions needs it, since
+   * one slot is on one master. Each slot takes its part of `maxSessions`, and the sessions of one principal are in one of
+   * them: with a higher value, a full slot may refuse a session although others have room, and each sweep of a node costs
+   * more commands. All nodes need the same value: with another one, they do not find the sessions that are there.
+   *
+   * @default 1
+   * @see [Many sessions](several-nodes.md#many-sessions)
+   */
+  sessionSlots?: number;
   /** Bounds the event log in Redis. */
   eventLog?: RedisEventLogOptions;
 }
@@ -90,6 +100,7 @@ const REDIS_TABLE = {
   heartbeatMs: timer(2_000),
   deadAfterMs: timer(10_000),
   expireAfterMs: count(86_400_000, { min: 60_000 }),
+  sessionSlots: count(1),
   eventLog: group({}, EVENT_LOG_TABLE),
 } satisfies OptionTable<RedisBackendOptions>;
 

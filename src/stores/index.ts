@@ -43,6 +43,7 @@ export type { McpEventLogOptions } from '../core/log/stream.options.js';
 export {
   McpSessionStore,
   type McpCreateOutcome,
+  type McpNewcomer,
   type McpNewSessionRecord,
   type McpSessionCaps,
   type McpSessionPatch,

@@ -206,8 +206,8 @@ describe.each(ONE_ADAPTER)('the caps of sessions on %s', (adapter) => {
     const clock = new ManualClock();
     const store = new InMemorySessionStore(clock);
     let takers = 1;
-    const claimExpired: McpSessionStore['claimExpired'] = async (...claim) => {
-      const ended = await store.claimExpired(...claim);
+    const claimExpired: McpSessionStore['claimExpired'] = async (idleMs, limit, unusedMs) => {
+      const ended = await store.claimExpired(idleMs, limit, unusedMs);
       const [one] = ended;
       if (one && takers-- > 0) await store.create({ ...one, id: 'taker' }, { total: 2, perPrincipal: 2 });
       return ended;

@@ -118,12 +118,12 @@ export async function ended(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM'):
 
 /** The rules for a user of Redis, as docs/several-nodes.md has them: arguments of ACL SETUSER. */
 export function documentedRules(where: 'one Redis' | 'a cluster' = 'one Redis'): string[] {
-  const page = readFileSync(new URL('../../docs/redis.md', import.meta.url), 'utf8').replaceAll('\\|', '|');
+  const page = readFileSync(new URL('../../docs/several-nodes.md', import.meta.url), 'utf8').replaceAll('\\|', '|');
   const [, block] = /redis-cli ACL SETUSER mcp ([^`]+)```/.exec(page)!;
   const rules = block!
     .replaceAll(/\\\n|'/g, '')
     .trim()
     .split(/\s+/);
-  const [, line] = /a Redis Cluster needs ([^\n]+) too\./.exec(page)!;
+  const [, line] = /A Redis Cluster needs ([^\n]+) too\./.exec(page)!;
   return where === 'one Redis' ? rules : [...rules, ...line!.match(/\+[\w|]+/g)!];
 }

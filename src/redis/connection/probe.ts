@@ -11,7 +11,11 @@ const SLOTS = 64;
  */
 export async function probeRedis(connection: RedisConnection): Promise<string[]> {
   const { keys } = connection;
-  const places = [keys.probe(Math.floor(Math.random() * SLOTS)), keys.sessions, keys.bus];
+  const places = [
+    keys.probe(Math.floor(Math.random() * SLOTS)),
+    keys.index(0, connection.options.sessionSlots),
+    keys.bus,
+  ];
   const asked = connection.isCluster ? places : places.slice(0, 1);
   const [policies] = await Promise.all([
     Promise.all(asked.map((place) => connection.run(probe, place, keys.probeChannel))),

@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto';
 import type {
   McpCreateOutcome,
   McpSessionRecord,
   McpSessionStore,
   McpNewSessionRecord,
+  McpNewcomer,
   McpSessionCaps,
   McpSessionPatch,
 } from '../../core/sessions/store/session-store.js';
@@ -19,7 +21,9 @@ const IDLE_TIMEOUTS_KEPT = 3;
 /**
  * # The sessions in Redis
  *
- * A record is a hash in the slot of its session; an index in a slot of its own has all sessions and their owners.
+ * A record is a hash in the slot of its session; an index in a slot of its own has all sessions and their owners. With
+ * `sessionSlots` there are several: the sessions of a principal are in one of them, so that their cap is exact, and
+ * anonymous ones in that of their id. Each has its part of the other caps.
  * Scripts change each of the two in one step. A call that changes both takes two steps, in an order in which it may be
  * interrupted: the record is authoritative (see session.scripts.ts).
  *
@@ -32,15 +36,20 @@ export class RedisSessionStore implements McpSessionStore {
   readonly scope = 'shared';
   /** The longest idle timeout by which this node has ended sessions. */
   #idleMs = 0;
+  /** The index that was the first of all last time. */
+  #first = 0;
 
   constructor(private readonly connection: RedisConnection) {}
 
   async create(record: McpNewSessionRecord, caps: McpSessionCaps): Promise<McpCreateOutcome> {
     const { id, principal } = record;
-    const limits = [caps.total, caps.perPrincipal].map((cap) => (Number.isFinite(cap) ? cap : -1));
-    const outcome = await this.#index(scripts.enter, encoded(id), ownerOf(principal), ...limits);
+    const at = this.#indexOf(record);
+    const ofOwner = principal === undefined ? this.#partOf(caps.perPrincipal, at) : caps.perPrincipal;
+    const limits = [this.#partOf(caps.total, at), ofOwner].map((cap) => (Number.isFinite(cap) ? cap : -1));
+    const outcome = await this.#index(at, scripts.enter, encoded(id), ownerOf(principal), ...limits);
     if (outcome !== 'created') return outcome as McpCreateOutcome;
-    const created = await this.connection.run(scripts.createRecord, this.#key(id), this.#lifeMs, ...fieldsOf(record));
+    const fields = [...fieldsOf(record), ...(this.#indexes > 1 ? ['index', at] : [])];
+    const created = await this.connection.run(scripts.createRecord, this.#key(id), this.#lifeMs, ...fields);
     return created === 1 ? 'created' : 'taken';
   }
 
@@ -54,51 +63,100 @@ export class RedisSessionStore implements McpSessionStore {
   }
 
   async touch(id: string): Promise<boolean> {
-    const at = await this.connection.run(scripts.touchRecord, this.#key(id), this.#lifeMs);
-    if (at === null) return false;
-    await this.#index(scripts.seen, encoded(id), at as string);
+    const touched = await this.connection.run(scripts.touchRecord, this.#key(id), this.#lifeMs);
+    if (touched === null) return false;
+    const [at, index] = touched as [string, string | null];
+    await this.#index(Number(index), scripts.seen, encoded(id), at);
     return true;
   }
 
   async delete(id: string): Promise<McpSessionRecord | undefined> {
     const removed = await this.connection.run(scripts.removeRecord, this.#key(id), '', '');
-    // Also without a record: the index may have an entry.
-    await this.#leaveIndex(id);
-    return removed === null ? undefined : recordOf(id, pairs(removed as string[]));
+    const fields = removed === null ? undefined : pairs(removed as string[]);
+    // Also without a record: an index may have an entry.
+    const indexes = fields ? [indexIn(fields)] : this.#all();
+    await inBatches(indexes, (at) => this.#leaveIndex(at, id));
+    return fields && recordOf(id, fields);
   }
 
-  async claimExpired(idleMs: number, limit: number, unusedMs = Infinity): Promise<McpSessionRecord[]> {
+  async claimExpired(
+    idleMs: number,
+    limit: number,
+    unusedMs = Infinity,
+    newcomer?: McpNewcomer,
+  ): Promise<McpSessionRecord[]> {
     if (Number.isFinite(idleMs)) this.#idleMs = Math.max(this.#idleMs, idleMs);
     const [idle, unused] = [idleMs, unusedMs].map((ms) => (Number.isFinite(ms) ? ms : -1)) as [number, number];
-    const claimed = await this.#index(scripts.claim, idle, unused, limit, CLAIM_LEASE_MS);
-    const [idleBy, unusedBy, ...codes] = claimed as [string, string, ...string[]];
-    const records = await inBatches(codes, (code) => this.#end(decoded(code), idleBy, unusedBy));
-    return records.filter((record) => record !== undefined);
+    const claimed: McpSessionRecord[] = [];
+    for (const at of newcomer ? [this.#indexOf(newcomer)] : this.#all()) {
+      const left = limit - claimed.length;
+      if (left === 0) break;
+      const answer = await this.#index(at, scripts.claim, idle, unused, left, CLAIM_LEASE_MS);
+      const [idleBy, unusedBy, ...codes] = answer as [string, string, ...string[]];
+      const records = await inBatches(codes, (code) => this.#end(at, decoded(code), idleBy, unusedBy));
+      claimed.push(...records.filter((record) => record !== undefined));
+    }
+    return claimed;
   }
 
-  async claimAnonymous(): Promise<McpSessionRecord | undefined> {
-    for (;;) {
-      const code = await this.#index(scripts.claimOf, ownerOf(undefined), CLAIM_LEASE_MS);
-      if (code === null) return undefined;
-      const record = await this.delete(decoded(code as string));
-      // An entry without a record is gone now.
-      if (record) return record;
+  async claimAnonymous(newcomer?: McpNewcomer): Promise<McpSessionRecord | undefined> {
+    for (const at of newcomer ? [this.#indexOf(newcomer)] : this.#all()) {
+      for (;;) {
+        const code = await this.#index(at, scripts.claimOf, ownerOf(undefined), CLAIM_LEASE_MS);
+        if (code === null) break;
+        const record = await this.delete(decoded(code as string));
+        // An entry without a record is gone now.
+        if (record) return record;
+      }
     }
+    return undefined;
   }
 
   async list({ principal }: { principal?: string | null } = {}): Promise<McpSessionRecord[]> {
-    const { sessions } = this.connection.keys;
-    const codes = await this.connection.command('list', (client) =>
-      principal === undefined
-        ? client.zrange(`${sessions}seen`, '0', '-1')
-        : client.smembers(`${sessions}of:${ownerOf(principal ?? undefined)}`),
+    const isOfOne = typeof principal === 'string';
+    const codes = await inBatches(isOfOne ? [this.#indexOf({ id: '', principal })] : this.#all(), (at) =>
+      this.connection.command('list', (client) =>
+        principal === undefined
+          ? client.zrange(`${this.#base(at)}seen`, '0', '-1')
+          : client.smembers(`${this.#base(at)}of:${ownerOf(principal ?? undefined)}`),
+      ),
     );
-    const records = await inBatches(codes, (code) => this.get(decoded(code)));
+    const records = await inBatches(codes.flat(), (code) => this.get(decoded(code)));
     return records.filter((record) => record !== undefined).toSorted((a, b) => a.createdAt - b.createdAt);
   }
 
-  count(): Promise<number> {
-    return this.connection.command('count', (client) => client.zcard(`${this.connection.keys.sessions}seen`));
+  async count(): Promise<number> {
+    const counts = await inBatches(this.#all(), (at) =>
+      this.connection.command('count', (client) => client.zcard(`${this.#base(at)}seen`)),
+    );
+    return counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  get #indexes(): number {
+    return this.connection.options.sessionSlots;
+  }
+
+  /** Returns the numbers of all indexes, each time from another one on: what there is a limit for is taken from all of them. */
+  #all(): number[] {
+    this.#first = (this.#first + 1) % this.#indexes;
+    return Array.from({ length: this.#indexes }, (_, n) => (this.#first + n) % this.#indexes);
+  }
+
+  /** Returns the number of the index that has a session. */
+  #indexOf({ id, principal }: McpNewcomer): number {
+    if (this.#indexes === 1) return 0;
+    const hash = createHash('sha1').update(principal === undefined ? id : ownerOf(principal));
+    return hash.digest().readUInt32BE() % this.#indexes;
+  }
+
+  /** Returns the part of a cap that an index has; the parts of all are the cap. */
+  #partOf(cap: number, at: number): number {
+    if (!Number.isFinite(cap)) return cap;
+    return Math.floor(cap / this.#indexes) + (at < cap % this.#indexes ? 1 : 0);
+  }
+
+  #base(at: number): string {
+    return this.connection.keys.index(at, this.#indexes);
   }
 
   get #lifeMs(): number {
@@ -109,8 +167,8 @@ export class RedisSessionStore implements McpSessionStore {
     return this.connection.keys.record(id);
   }
 
-  #index(script: RedisScript, ...args: (string | number)[]): Promise<unknown> {
-    return this.connection.run(script, this.connection.keys.sessions, this.#lifeMs, ...args);
+  #index(at: number, script: RedisScript, ...args: (string | number)[]): Promise<unknown> {
+    return this.connection.run(script, this.#base(at), this.#lifeMs, ...args);
   }
 
   /**
@@ -118,15 +176,15 @@ export class RedisSessionStore implements McpSessionStore {
    *
    * @returns its record; `undefined` if it was touched or removed meanwhile, or Redis is unavailable
    */
-  async #end(id: string, idleBy: string, unusedBy: string): Promise<McpSessionRecord | undefined> {
+  async #end(at: number, id: string, idleBy: string, unusedBy: string): Promise<McpSessionRecord | undefined> {
     try {
       const removed = await this.connection.run(scripts.removeRecord, this.#key(id), idleBy, unusedBy);
       const fields = (removed ?? []) as string[];
       if (fields.length === 2) {
-        await this.#index(scripts.unclaim, encoded(id), ...fields);
+        await this.#index(at, scripts.unclaim, encoded(id), ...fields);
         return undefined;
       }
-      await this.#leaveIndex(id);
+      await this.#leaveIndex(at, id);
       return recordOf(id, pairs(fields));
     } catch {
       // Another node claims it after the lease; the sessions that were ended before it must be returned.
@@ -138,8 +196,8 @@ export class RedisSessionStore implements McpSessionStore {
    * Removes a session from the index. An entry without a record has no effect, and is removed when it is claimed as
    * expired.
    */
-  async #leaveIndex(id: string): Promise<void> {
-    await this.#index(scripts.leave, encoded(id)).catch(() => {});
+  async #leaveIndex(at: number, id: string): Promise<void> {
+    await this.#index(at, scripts.leave, encoded(id)).catch(() => {});
   }
 }
 
@@ -158,6 +216,7 @@ function ownerOf(principal: string | undefined): string {
  *     revision   the protocol version
  *     level      the log level
  *     u:<uri>    a subscription
+ *     index      where the session is listed; absent: in the only index
  *
  * URIs are written as JSON, which keeps lone surrogates distinct.
  */
@@ -201,6 +260,11 @@ function recordOf(id: string, fields: readonly (readonly [string, string])[]): M
     createdAt: Number(plain.get('created')),
     lastSeenAt: Number(plain.get('seen')),
   };
+}
+
+/** Returns the number of the index that is among the fields. */
+function indexIn(fields: readonly (readonly [string, string])[]): number {
+  return Number(fields.find(([field]) => field === 'index')?.[1] ?? 0);
 }
 
 /** Pairs the fields and values that a script returns in turn. */

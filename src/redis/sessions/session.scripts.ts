@@ -36,7 +36,7 @@ return 1
 );
 
 /**
- * ARGV: life. Returns the time, or nothing if there is no record. The log is refreshed when a tenth of its life has passed: it has as many
+ * ARGV: life. Returns the time, and where its index is, or nothing if there is no record. The log is refreshed when a tenth of its life has passed: it has as many
  * keys as there are calls open, and one session must not keep Redis busy.
  */
 export const touchRecord = new RedisScript(
@@ -53,7 +53,7 @@ if call('PTTL', base..'log') <= tonumber(life) * 0.9 then
     call('PEXPIRE', base..'events:'..stream, life)
   end
 end
-return at
+return {at, call('HGET', KEYS[1], 'index')}
 `,
 );
 
@@ -77,7 +77,8 @@ return record
 /**
  * # Which sessions there are
  *
- * Everything in one slot, so that caps are checked and counted in one step. Members are session ids as codes.
+ * Everything in one slot, so that caps are checked and counted in one step; or in several slots, each with its part of the
+ * sessions and of the caps. Members are session ids as codes.
  *
  *     :seen        zset  all of them; score: the last activity, or later; the record decides
  *     :unused      zset  the unused ones, and used ones of which this is not known yet; score: when they were made, or later

@@ -204,12 +204,13 @@ class Initialization implements PendingReply {
   /** Ends another session, which gives way to this one. @returns whether there was one */
   async #makeRoom({ perPrincipal }: McpSessionCaps): Promise<boolean> {
     const { sessions, store } = this.endpoint;
-    if (await sessions.endUnused()) return true;
     const { principal } = this.http;
+    const newcomer = { id: this.#id, principal };
+    if (await sessions.endUnused(newcomer)) return true;
     if (principal === undefined || !store.claimAnonymous) return false;
     // A caller at its own cap would be refused nevertheless.
     const own = perPrincipal === Infinity ? 0 : (await store.list({ principal })).length;
-    return own < perPrincipal && sessions.endAnonymous();
+    return own < perPrincipal && sessions.endAnonymous(newcomer);
   }
 
   #refusal(outcome: Exclude<McpCreateOutcome, 'created'>, { total, perPrincipal }: McpSessionCaps): McpError {

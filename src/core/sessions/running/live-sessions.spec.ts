@@ -214,6 +214,7 @@ describe('the sweeper', () => {
 });
 
 describe('a session whose client has sent nothing after "initialize"', () => {
+  const NEWCOMER = { id: 'newcomer' };
   const MINUTE_MS = 60_000;
   const patient = (idleTimeoutMs = 30 * MINUTE_MS) => node('a', shared(), {}, { idleTimeoutMs });
 
@@ -265,14 +266,14 @@ describe('a session whose client has sent nothing after "initialize"', () => {
     }
     await sessions.acquire('used');
     await clock.advance(999);
-    expect([await sessions.endUnused(), closed()]).toEqual([false, []]);
+    expect([await sessions.endUnused(NEWCOMER), closed()]).toEqual([false, []]);
     await clock.advance(1);
-    expect(await sessions.endUnused()).toBe(true);
+    expect(await sessions.endUnused(NEWCOMER)).toBe(true);
     await sessions.settled();
     expect(closed()).toEqual(['first idle']);
-    expect(await sessions.endUnused()).toBe(false);
+    expect(await sessions.endUnused(NEWCOMER)).toBe(false);
     await clock.advance(5_000);
-    for (const gaveWay of [true, true, false]) expect(await sessions.endUnused()).toBe(gaveWay);
+    for (const gaveWay of [true, true, false]) expect(await sessions.endUnused(NEWCOMER)).toBe(gaveWay);
     await sessions.settled();
     expect(closed()).toEqual(['first idle', 'second idle', 'third idle']);
     await sessions.end('used', 'deleted');

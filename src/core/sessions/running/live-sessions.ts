@@ -13,7 +13,7 @@ import { REQUEST_FAILED, shutdownRefusal } from '../../protocol/errors.js';
 import { McpSession } from './mcp-session.js';
 import type { McpSessionEndReason } from '../session-events.js';
 import { infoOf } from './session-state.js';
-import { type McpSessionRecord, McpSessionStore } from '../store/session-store.js';
+import { type McpNewcomer, type McpSessionRecord, McpSessionStore } from '../store/session-store.js';
 import { endedText } from '../session.errors.js';
 import { SessionRuntime } from '../session-runtime.js';
 import type { ResolvedSessionOptions } from '../session.options.js';
@@ -189,8 +189,8 @@ export class LiveSessions {
    *
    * @returns whether there was one
    */
-  async endUnused(): Promise<boolean> {
-    return (await this.#endExpired(Infinity, 1, GIVES_WAY_MS)) > 0;
+  async endUnused(newcomer: McpNewcomer): Promise<boolean> {
+    return (await this.#endExpired(Infinity, 1, GIVES_WAY_MS, newcomer)) > 0;
   }
 
   /**
@@ -198,8 +198,8 @@ export class LiveSessions {
    *
    * @returns whether there was one
    */
-  async endAnonymous(): Promise<boolean> {
-    const record = await this.store.claimAnonymous?.();
+  async endAnonymous(newcomer: McpNewcomer): Promise<boolean> {
+    const record = await this.store.claimAnonymous?.(newcomer);
     if (!record) return false;
     this.#endHere(record.id, 'idle', { dropLog: true, notifyNodes: true, record });
     if (!this.#gaveWay) logger.warn(GAVE_WAY);

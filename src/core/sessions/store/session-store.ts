@@ -49,17 +49,19 @@ export interface McpSessionStore {
    *
    * @param idleMs `Infinity`: none is idle
    * @param unusedMs absent: being unused is no reason
+   * @param newcomer gets the place: a store that divides the cap among several places looks in that of the newcomer
    * @returns the removed records; each goes to exactly one caller
    */
-  claimExpired(idleMs: number, limit: number, unusedMs?: number): Promise<McpSessionRecord[]>;
+  claimExpired(idleMs: number, limit: number, unusedMs?: number, newcomer?: McpNewcomer): Promise<McpSessionRecord[]>;
 
   /**
    * Removes the anonymous record that was without activity for longest. At the total cap, a caller with a principal gets its place.
    * Optional; without it, such a caller is refused while anonymous callers have all places.
    *
+   * @param newcomer that caller, as for `claimExpired`
    * @returns the record, to exactly one caller; `undefined`: there was none
    */
-  claimAnonymous?(): Promise<McpSessionRecord | undefined>;
+  claimAnonymous?(newcomer?: McpNewcomer): Promise<McpSessionRecord | undefined>;
 
   /** Returns all records, oldest first, or those of one principal; `null` selects the anonymous ones. */
   list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]>;
@@ -130,6 +132,9 @@ export type McpNewSessionRecord = Pick<
   McpSessionRecord,
   'id' | 'principal' | 'routeParams' | 'protocolVersion' | 'initialize' | 'format'
 >;
+
+/** A session for which another one gives way. @publicApi */
+export type McpNewcomer = Pick<McpSessionRecord, 'id' | 'principal'>;
 
 /** @publicApi */
 export interface McpSessionPatch {
