@@ -1,7 +1,7 @@
-// #region endpoints
 import { Injectable, Module } from '@nestjs/common';
 import { InjectMcp, McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
 
+// #region services
 @Injectable()
 export class Dashboard {
   constructor(
@@ -9,6 +9,7 @@ export class Dashboard {
     @InjectMcp(McpSessionService, 'staff') readonly staff: McpSessionService,
   ) {}
 }
+// #endregion
 
 @Module({
   imports: [
@@ -26,4 +27,3 @@ export class Dashboard {
   providers: [Dashboard],
 })
 export class AppModule {}
-// #endregion
