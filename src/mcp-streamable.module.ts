@@ -27,8 +27,7 @@ import { EXTRA_NAMES } from './core/http/endpoint-extras.js';
  * guards.
  *
  * ```ts
- * @Module({ imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } })] })
- * export class AppModule {}
+ * imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } })];
  * ```
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
@@ -84,8 +83,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
    * their module, next to their dependencies.
    *
    * ```ts
-   * @Module({ imports: [McpStreamableModule.forFeature([AdminTools], 'admin')], providers: [AdminTools] })
-   * export class AdminModule {}
+   * imports: [McpStreamableModule.forFeature([AdminTools], 'admin')];
    * ```
    *
    * @param providers classes with decorated methods

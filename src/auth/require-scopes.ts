@@ -31,10 +31,10 @@ const REQUIREMENTS = 'nestjs-mcp-streamable:scopes';
  * handlers. Several decorators add up. A caller without them gets 403 and a challenge with the required scopes, and
  * lists omit the handler.
  *
- * ```ts
- * @Tool({ name: 'delete_note', inputSchema: noteId })
- * @RequireScopes('notes:write')
- * remove(@McpArgs() { id }: z.infer<typeof noteId>) { … }
+ * ```diff
+ * +@Tool({ name: 'delete_note', inputSchema: noteId })
+ * +@RequireScopes('notes:write')
+ *  remove(@McpArgs() { id }: z.infer<typeof noteId>) { … }
  * ```
  *
  * The scopes are those of `request.auth`: of the option `auth`, or of your own guard that sets an `AuthInfo` there.

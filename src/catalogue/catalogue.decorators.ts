@@ -59,23 +59,22 @@ export const CATALOGUE = 'catalogue';
  * Makes a provider list tools for each caller, and call them: for tools that are data, such as plugins, connectors, or actions that a
  * customer has made.
  *
- * ```ts
- * @McpCatalogue()
- * @Injectable()
- * export class PluginTools {
- *   list({ principal }: McpCaller): Promise<McpCatalogueTool[]> {
- *     return this.plugins.toolsOf(principal);
- *   }
+ * ```diff
+ * +@McpCatalogue()
+ * +@Injectable()
+ *  export class PluginTools {
+ *    list({ principal }: McpCaller): Promise<McpCatalogueTool[]> {
+ *      return this.plugins.toolsOf(principal);
+ *    }
  *
- *   @UseGuards(PlanGuard)
- *   call(@McpToolName() name: string, @McpArgs() args: object, @McpCtx() ctx: McpContext) {
- *     return this.plugins.run(ctx.principal, name, args);
- *   }
- * }
+ *    call(name: string, args: object, ctx: McpContext) {
+ *      return this.plugins.run(ctx.principal, name, args);
+ *    }
+ *  }
  * ```
  *
- * Guards, interceptors, pipes and filters run around `call` as around a method with `@Tool()`; without decorators its parameters are
- * `(name, args, ctx)`. A guard that needs no arguments also decides which tools lists show.
+ * Guards, interceptors, pipes and filters run around `call` as around a method with `@Tool()`. Its parameters are `(name, args, ctx)`, or
+ * those with `@McpToolName()`, `@McpArgs()` and `@McpCtx()`. A guard that needs no arguments also decides which tools lists show.
  *
  * `list` is asked once for a caller. Its answer is kept until `McpRegistry.changed()`, for at most `ttlMs`. A tool that
  * is not in the list of the caller does not exist for it. A class inherits the decorator.

@@ -154,12 +154,12 @@ export function excessOf(files: readonly { readonly size: number }[]): string | 
  * Reads the files of one skill, for a method with `@Skill()`: its guards then decide who gets the skill. Links and hidden files are
  * refused and left out as in the option `folders`.
  *
- * ```ts
- * @Skill({ name: 'refunds' })
- * @UseGuards(SupportStaff)
- * refunds(): Promise<Record<string, Uint8Array>> {
- *   return readSkillFolder('internal/refunds');
- * }
+ * ```diff
+ * +@Skill({ name: 'refunds' })
+ * +@UseGuards(SupportStaff)
+ *  refunds(): Promise<Record<string, Uint8Array>> {
+ *    return readSkillFolder('internal/refunds');
+ *  }
  * ```
  *
  * @param folder the folder with the `SKILL.md`; a relative path begins at the working directory of the process. Never make it from

@@ -14,12 +14,12 @@ export type McpSkillContent = string | Readonly<Record<string, string | Uint8Arr
  * Makes a method a skill: instructions for models, with the files that belong to them. It is called with `({ uri }, ctx)`, the URI of
  * its `SKILL.md`, and returns {@link McpSkillContent} or a promise of it.
  *
- * ```ts
- * @Skill({ name: 'refunds', description: 'Refunds an order by the policy of the shop. Use it when a customer wants money back.' })
- * @UseGuards(SupportStaff)
- * async refunds(): Promise<string> {
- *   return `# Refunds\n\n${await this.policies.text('refunds')}`;
- * }
+ * ```diff
+ * +@Skill({ name: 'refunds', description: 'Refunds an order by the policy of the shop. Use it when a customer wants money back.' })
+ * +@UseGuards(SupportStaff)
+ *  async refunds(): Promise<string> {
+ *    return `# Refunds\n\n${await this.policies.text('refunds')}`;
+ *  }
  * ```
  *
  * The endpoint needs `McpSkillsModule`. Guards, interceptors and filters run around the method as around a resource; guards see a

@@ -16,7 +16,6 @@ import { sessionOf } from './session-access.js';
  * the endpoint's module, so its dependencies come from the option `imports`.
  *
  * ```ts
- * @Injectable()
  * class TenantSessionGuard extends McpSessionGuard {
  *   protected override canAccess(session: McpSessionInfo, request: Request, principal?: string) {
  *     return super.canAccess(session, request, principal) && request.headers['x-tenant'] === 'acme';

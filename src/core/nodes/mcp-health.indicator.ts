@@ -42,9 +42,10 @@ export interface McpHealth extends McpNodeCounts {
  * Down while a store or the bus does not answer in time, or the backend takes no writes, and from the beginning of a
  * shutdown, so that the load balancer sends no more requests before the node refuses them (`shutdownDelayMs`).
  *
- * ```ts
- * @Get('ready') @HealthCheck()
- * ready() { return this.health.check([() => this.mcp.check('mcp')]); }
+ * ```diff
+ * +@Get('ready')
+ * +@HealthCheck()
+ *  ready() { return this.health.check([() => this.mcp.check('mcp')]); }
  * ```
  *
  * An app with several endpoints injects by name: `@InjectMcp(McpHealthIndicator, name)`.

@@ -144,14 +144,14 @@ function faultOf(
 /**
  * Makes a method of a provider or controller a tool.
  *
- * ```ts
- * const orderId = z.object({ id: z.string().describe('The number on the invoice') });
+ * ```diff
+ *  const orderId = z.object({ id: z.string().describe('The number on the invoice') });
  *
- * @Tool({ name: 'find_order', description: 'Finds an order', inputSchema: orderId })
- * @UseGuards(CanReadOrders)
- * find(@McpArgs() { id }: z.infer<typeof orderId>, @McpCtx() ctx: McpContext) {
- *   return this.orders.find(id, ctx.signal);
- * }
+ * +@Tool({ name: 'find_order', description: 'Finds an order', inputSchema: orderId })
+ * +@UseGuards(CanReadOrders)
+ *  find(@McpArgs() { id }: z.infer<typeof orderId>, ctx: McpContext) {
+ *    return this.orders.find(id, ctx.signal);
+ *  }
  * ```
  *
  * Without param decorators it is called with `(args, ctx)`; beside decorated parameters, one without a decorator is the
@@ -185,10 +185,10 @@ const TOOLS_NAMES = namesOf<ToolsOptions>({ only: true, except: true, middleware
 /**
  * Makes each route of a controller a tool, as `@Tool()` does with one.
  *
- * ```ts
- * @Controller('orders')
- * @Tools({ except: ['remove'] })
- * export class OrdersController { … }
+ * ```diff
+ * +@Controller('orders')
+ * +@Tools({ except: ['remove'] })
+ *  export class OrdersController { … }
  * ```
  *
  * `@Tool({ … })` on a route gives it options of its own, `@Tool(false)` excludes it. A class inherits `@Tools()`.
@@ -236,12 +236,12 @@ const CONFIRM = 'nestjs-mcp-streamable:confirm';
 /**
  * Asks the user before the tool runs. It stands beside `@Tool()`, also on a route of a controller.
  *
- * ```ts
- * @Tool({ name: 'delete_order', inputSchema: orderId })
- * @Confirm(({ id }: z.infer<typeof orderId>) => `Delete the order ${id}?`)
- * remove(@McpArgs('id') id: string) {
- *   return this.orders.remove(id);
- * }
+ * ```diff
+ * +@Tool({ name: 'delete_order', inputSchema: orderId })
+ * +@Confirm(({ id }: z.infer<typeof orderId>) => `Delete the order ${id}?`)
+ *  remove(@McpArgs('id') id: string) {
+ *    return this.orders.remove(id);
+ *  }
  * ```
  *
  * The question comes after the guards and the check of the arguments. Unless the user says yes, the method does not run, and the model
@@ -284,11 +284,11 @@ export function confirmOf(prototype: object, methodName: string): ToolOptions['c
 /**
  * Makes a method the reader of a resource with a fixed URI. It is called with `({ uri }, ctx)`, see `ResourceArgs`.
  *
- * ```ts
- * @Resource({ uri: 'orders://terms', name: 'terms', mimeType: 'text/markdown' })
- * terms(): Promise<string> {
- *   return readFile('terms.md', 'utf8');
- * }
+ * ```diff
+ * +@Resource({ uri: 'orders://terms', name: 'terms', mimeType: 'text/markdown' })
+ *  terms(): Promise<string> {
+ *    return readFile('terms.md', 'utf8');
+ *  }
  * ```
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources
@@ -302,14 +302,14 @@ export function Resource(options: ResourceOptions): MethodDecorator {
  * Makes a method the view of MCP Apps that tools name by `ui`: it returns a document of HTML, which the host shows in a sandboxed
  * frame. It is a resource of the type `text/html;profile=mcp-app`, called with `({ uri }, ctx)`.
  *
- * ```ts
- * @AppView({ uri: 'ui://weather/chart', csp: { connectDomains: ['https://api.weather.example'] } })
- * chart(): Promise<string> {
- *   return readFile('chart.html', 'utf8');
- * }
+ * ```diff
+ * +@AppView({ uri: 'ui://weather/chart', csp: { connectDomains: ['https://api.weather.example'] } })
+ *  chart(): Promise<string> {
+ *    return readFile('chart.html', 'utf8');
+ *  }
  *
- * @Tool({ name: 'forecast', ui: 'ui://weather/chart' })
- * forecast(): object { … }
+ * +@Tool({ name: 'forecast', ui: 'ui://weather/chart' })
+ *  forecast(): object { … }
  * ```
  *
  * The start fails when a tool names a view that does not exist.
@@ -326,11 +326,11 @@ export function AppView(options: AppViewOptions): MethodDecorator {
  * template, and `uri`, see `ResourceTemplateArgs`. A resource with exactly that URI takes precedence over a template,
  * and of two templates the one that was found first.
  *
- * ```ts
- * @ResourceTemplate({ uriTemplate: 'orders://{id}', name: 'order', mimeType: 'application/json' })
- * order(@McpArgs('id') id: string) {
- *   return this.orders.find(id);
- * }
+ * ```diff
+ * +@ResourceTemplate({ uriTemplate: 'orders://{id}', name: 'order', mimeType: 'application/json' })
+ *  order(@McpArgs('id') id: string) {
+ *    return this.orders.find(id);
+ *  }
  * ```
  *
  * @see https://www.rfc-editor.org/rfc/rfc6570
@@ -345,15 +345,15 @@ export function ResourceTemplate(options: ResourceTemplateOptions): MethodDecora
  * behind those with a fixed URI. It is called with `({ cursor, limit }, ctx)`, see `McpListResourcesArgs`, and returns
  * {@link McpListedResources} or a promise of them.
  *
- * ```ts
- * @ResourceTemplate({ uriTemplate: 'notes://{id}', name: 'note', mimeType: 'text/markdown' })
- * note(@McpArgs('id') id: string) { … }
+ * ```diff
+ * +@ResourceTemplate({ uriTemplate: 'notes://{id}', name: 'note', mimeType: 'text/markdown' })
+ *  note(@McpArgs('id') id: string) { … }
  *
- * @ListResources('notes://{id}')
- * async list(@McpArgs() _page: object, @McpCtx() { principal }: McpContext): Promise<McpListedResource[]> {
- *   const notes = await this.notes.of(principal);
- *   return notes.map(({ id, title }) => ({ uri: `notes://${id}`, name: title }));
- * }
+ * +@ListResources('notes://{id}')
+ *  async list(_page: McpListResourcesArgs, { principal }: McpContext): Promise<McpListedResource[]> {
+ *    const notes = await this.notes.of(principal);
+ *    return notes.map(({ id, title }) => ({ uri: `notes://${id}`, name: title }));
+ *  }
  * ```
  *
  * Its guards decide who gets the list, and those of the template's method which resources are in it. When it fails, so does
@@ -370,11 +370,11 @@ export function ListResources(uriTemplate: string): MethodDecorator {
 /**
  * Makes a method a prompt. It is called with `(args, ctx)`.
  *
- * ```ts
- * @Prompt({ name: 'review', inputSchema: z.object({ language: z.string(), code: z.string() }) })
- * review(@McpArgs() { language, code }: { language: string; code: string }) {
- *   return `Review this ${language} code:\n\n${code}`;
- * }
+ * ```diff
+ * +@Prompt({ name: 'review', inputSchema: z.object({ language: z.string(), code: z.string() }) })
+ *  review(@McpArgs() { language, code }: { language: string; code: string }) {
+ *    return `Review this ${language} code:\n\n${code}`;
+ *  }
  * ```
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
@@ -392,11 +392,11 @@ export function Prompt<Input extends McpHandlerSchema = JsonSchema>(
  * known, the context. It returns {@link CompletionValues} or a promise of them; the first 100 are sent. With param
  * decorators, `value` and `others` are its arguments: `@McpArgs('value')`.
  *
- * ```ts
- * @Complete({ prompt: 'review', argument: 'language' })
- * languages(value: string): string[] {
- *   return LANGUAGES.filter((language) => language.startsWith(value));
- * }
+ * ```diff
+ * +@Complete({ prompt: 'review', argument: 'language' })
+ *  languages(value: string): string[] {
+ *    return LANGUAGES.filter((language) => language.startsWith(value));
+ *  }
  * ```
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion
@@ -419,13 +419,13 @@ export function Complete(options: CompleteOptions): MethodDecorator {
  * Makes a method serve a request of an extension, which the specification does not have. It is called with
  * `(params, ctx)`, with the same guards, interceptors, pipes and filters; it returns the result, an object.
  *
- * ```ts
- * const query = z.object({ text: z.string() });
+ * ```diff
+ *  const query = z.object({ text: z.string() });
  *
- * @McpMethod('acme/search', query, { extension: 'com.acme/search' })
- * search(@McpArgs() { text }: z.infer<typeof query>, @McpCtx() ctx: McpContext) {
- *   return { hits: await this.index.find(text, ctx.signal) };
- * }
+ * +@McpMethod('acme/search', query, { extension: 'com.acme/search' })
+ *  search(@McpArgs() { text }: z.infer<typeof query>, ctx: McpContext) {
+ *    return { hits: await this.index.find(text, ctx.signal) };
+ *  }
  * ```
  *
  * It can report progress and be cancelled; in revision 2026-07-28 it cannot ask the client, as a tool can.
@@ -453,10 +453,10 @@ const ENDPOINTS = 'nestjs-mcp-streamable:endpoints';
  * Assigns the handlers of a class to an endpoint, in an app with several. Without it, or
  * `McpStreamableModule.forFeature()`, they belong to the endpoint without a name.
  *
- * ```ts
- * @Injectable()
- * @McpHandlers({ endpoint: 'admin' })
- * export class AdminTools { … }
+ * ```diff
+ * +@Injectable()
+ * +@McpHandlers({ endpoint: 'admin' })
+ *  export class AdminTools { … }
  * ```
  *
  * A class inherits it.

@@ -16,7 +16,8 @@ type ParamPipe = Type<PipeTransform> | PipeTransform;
  * parameter, then those given here.
  *
  * ```ts
- * find(@McpArgs() { id }: FindOrderDto, @McpArgs('limit', ParseIntPipe) limit: number) { … }
+ * find(@McpArgs() { id }: FindOrderDto) { … }
+ * list(@McpArgs('limit', ParseIntPipe) limit: number) { … }
  * ```
  *
  * @param field the name of one argument; without it, all of them

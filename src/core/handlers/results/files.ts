@@ -106,11 +106,11 @@ export function jsonWithoutFiles(value: unknown): string | undefined {
 /**
  * Returns an image, as content that the model sees.
  *
- * ```ts
- * @Tool({ name: 'chart', description: 'Draws the sales of a year' })
- * async chart() {
- *   return [text('Sales of 2026'), image(await this.charts.png(2026))];
- * }
+ * ```diff
+ * +@Tool({ name: 'chart', description: 'Draws the sales of a year' })
+ *  async chart() {
+ *    return [text('Sales of 2026'), image(await this.charts.png(2026))];
+ *  }
  * ```
  *
  * @param source bytes, a stream, a `StreamableFile`, a path or a URL

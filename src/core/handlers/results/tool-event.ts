@@ -29,13 +29,13 @@ export type ToolValue = string | number | boolean | null | undefined | object;
  * An Observable or an async iterable of a handler emits any number of reports, which are sent at once, and one value
  * without a tag, which is the result.
  *
- * ```ts
- * @Tool({ name: 'export_orders', description: 'Exports all orders' })
- * export(): Observable<ToolEvent<string>> {
- *   return this.orders.exportAll$().pipe(
- *     map((step) => step.done ? step.url : toolProgress(step.rows, step.total)),
- *   );
- * }
+ * ```diff
+ * +@Tool({ name: 'export_orders', description: 'Exports all orders' })
+ *  export(): Observable<ToolEvent<string>> {
+ *    return this.orders.exportAll$().pipe(
+ *      map((step) => step.done ? step.url : toolProgress(step.rows, step.total)),
+ *    );
+ *  }
  * ```
  *
  * @publicApi
