@@ -15,7 +15,7 @@ import {
   share,
   startWith,
 } from 'rxjs';
-import { DocsService } from './docs.service.js';
+import { DocsService, FOLDERS } from './docs.service.js';
 
 /** Milliseconds in which changes are gathered: saving a file is often several of them. */
 const SETTLE_MS = 50;
@@ -46,8 +46,8 @@ export class DocsWatcher {
   constructor(@Inject(DocsService) private readonly docs: DocsService) {}
 
   #touched$(): Observable<void> {
-    const folders = [this.docs.root, join(this.docs.root, 'docs')].filter((folder) =>
-      existsSync(folder),
+    const folders = FOLDERS.map((folder) => join(this.docs.root, folder)).filter(
+      (folder) => existsSync(folder),
     );
     return merge(...folders.map(touched$)).pipe(
       auditTime(SETTLE_MS),

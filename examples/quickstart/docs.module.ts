@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { DocsCatalog } from './docs-catalog.service.js';
+import { DocsIndex } from './docs-index.js';
 import { DocsNotifier } from './docs-notifier.service.js';
 import { DocsWatcher } from './docs-watcher.service.js';
 import { DocsQuestions } from './docs.questions.js';
@@ -13,6 +14,7 @@ import { readSettings } from './settings.js';
   providers: [
     { provide: DOCS_DIR, useFactory: () => readSettings(process.env).docsDir },
     DocsService,
+    DocsIndex,
     DocsWatcher,
     DocsCatalog,
     DocsNotifier,

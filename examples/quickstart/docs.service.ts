@@ -1,13 +1,12 @@
 import { readFile, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, posix, relative } from 'node:path';
 import { Inject, Injectable, NotFoundException } from '@nestjs/common';
-import { concatMap, defer, from, type Observable } from 'rxjs';
 
 /** The injection token of the folder that is served. */
 export const DOCS_DIR = Symbol('DOCS_DIR');
 
 /** Where documents are, relative to {@link DOCS_DIR}. */
-const FOLDERS = ['.', 'docs'];
+export const FOLDERS = ['.', 'docs', 'docs/recipes'];
 
 export interface Doc {
   /** Such as `README.md` or `docs/sessions.md`. */
@@ -15,15 +14,6 @@ export interface Doc {
   readonly path: string;
   /** Differs after each change of the file. */
   readonly version: string;
-}
-
-/** One document that was searched. */
-export interface SearchStep {
-  readonly name: string;
-  /** The lines that match, each with its number. */
-  readonly matches: readonly string[];
-  readonly done: number;
-  readonly total: number;
 }
 
 /** The Markdown files of a folder, as they are at this moment. */
@@ -45,29 +35,6 @@ export class DocsService {
     const doc = await this.#find(name);
     if (!doc) throw new NotFoundException(`There is no document "${name}".`);
     return readFile(doc.path, 'utf8');
-  }
-
-  /**
-   * Looks for a text, whatever its case; one step per document. Unsubscribing stops it.
-   */
-  search(text: string): Observable<SearchStep> {
-    const needle = text.toLowerCase();
-    const step = async (
-      { name, path }: Doc,
-      index: number,
-      total: number,
-    ): Promise<SearchStep> => {
-      const lines = (await readFile(path, 'utf8')).split('\n');
-      const matches = lines.flatMap((line, at) =>
-        line.toLowerCase().includes(needle) ? [`${name}:${at + 1}: ${line.trim()}`] : [],
-      );
-      return { name, matches, done: index + 1, total };
-    };
-    return defer(() => this.list()).pipe(
-      concatMap((docs) =>
-        from(docs).pipe(concatMap((doc, index) => step(doc, index, docs.length))),
-      ),
-    );
   }
 
   async #namesIn(folder: string): Promise<string[]> {

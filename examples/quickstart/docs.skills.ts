@@ -12,7 +12,7 @@ export class DocsSkills {
   answer(): string {
     return `# Answering from the documents
 
-1. Search with \`search_docs\` for one or two words of the question; for other words if there is no hit.
+1. Search with \`search_docs\` for the question; for other words if no hit answers it.
 2. Read the best documents as resources. A hit shows one line, which may say the contrary of its section.
 3. Answer in your own words, and name the document of each fact.
 

@@ -7,14 +7,15 @@ import {
   type ToolEvent,
   toolProgress,
 } from 'nestjs-mcp-streamable';
-import { concat, defer, map, type Observable, of, takeWhile, tap } from 'rxjs';
+import { concat, defer, map, type Observable, of } from 'rxjs';
 import { z } from 'zod';
+import { DocsIndex } from './docs-index.js';
 import { DocsNotifier } from './docs-notifier.service.js';
 import { DocsService } from './docs.service.js';
 
 const Search = z.object({
-  query: z.string().min(1),
-  limit: z.int().positive().default(20),
+  query: z.string().min(1).describe('A question, or words that a page must have'),
+  limit: z.int().positive().default(10),
 });
 
 /** What a model can do with the documents. */
@@ -22,6 +23,7 @@ const Search = z.object({
 export class DocsTools {
   constructor(
     @Inject(DocsService) private readonly docs: DocsService,
+    @Inject(DocsIndex) private readonly index: DocsIndex,
     @Inject(DocsNotifier) private readonly notifier: DocsNotifier,
   ) {}
 
@@ -29,22 +31,20 @@ export class DocsTools {
   @Tool({
     name: 'search_docs',
     title: 'Search the documents',
-    description: 'Finds the lines of all documents that contain a text',
+    description: 'Finds the sections that answer a question, the best first',
     inputSchema: Search,
     annotations: { readOnlyHint: true },
   })
   search(
     @McpArgs() { query, limit }: z.infer<typeof Search>,
   ): Observable<ToolEvent<string>> {
-    const found: string[] = [];
-    const progress$ = this.docs.search(query).pipe(
-      tap(({ matches }) => found.push(...matches)),
-      takeWhile(() => found.length < limit, true),
-      map(({ name, done, total }) => toolProgress(done, total, name)),
-    );
+    const progress$ = this.index
+      .update()
+      .pipe(map(({ name, done, total }) => toolProgress(done, total, name)));
+    const found = (): string => this.index.find(query, limit).join('\n');
     return concat(
       progress$,
-      defer(() => of(found.slice(0, limit).join('\n') || 'Nothing found.')),
+      defer(() => of(found() || 'Nothing found.')),
     );
   }
 

@@ -1,7 +1,6 @@
 import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { lastValueFrom, take, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DocsService } from '../../examples/quickstart/docs.service.js';
 
@@ -68,11 +67,5 @@ describe('DocsService', () => {
     await symlink('..', join(folder, 'served/docs'));
     expect(await names()).toEqual(['one.md']);
     await expect(docs.read('docs/secret.md')).rejects.toThrow('There is no document');
-  });
-
-  it('DocsService searches one document after the other, until there is no subscriber', async () => {
-    const steps = await lastValueFrom(docs.search('O').pipe(take(1), toArray()));
-    expect(steps).toEqual([{ name: 'docs/two.md', matches: ['docs/two.md:1: two'], done: 1, total: 2 }]);
-    expect((await lastValueFrom(docs.search('O'))).done).toBe(2);
   });
 });

@@ -10,7 +10,8 @@ import { McpClock } from 'nestjs-mcp-streamable/stores';
 import { concat, concatMap, defer, finalize, ignoreElements, type Observable, of, Subject } from 'rxjs';
 import { expect } from 'vitest';
 import { AppModule } from '../../examples/quickstart/app.module.js';
-import { DOCS_DIR, DocsService, type SearchStep } from '../../examples/quickstart/docs.service.js';
+import { DocsIndex, type IndexStep } from '../../examples/quickstart/docs-index.js';
+import { DOCS_DIR } from '../../examples/quickstart/docs.service.js';
 import { MCP_OPTIONS } from '../../src/core/common/options.js';
 import type { Adapter } from '../support/adapters.js';
 import { TrackedClock } from '../support/tracked-clock.js';
@@ -23,8 +24,8 @@ export const FILES = {
   'notes.md': 'No hay.\n',
 };
 
-/** The documents of the quickstart, whose search can be held up. */
-class HeldDocs extends DocsService {
+/** The index of the quickstart, whose searches can be held up. */
+class HeldIndex extends DocsIndex {
   /** Emits when the first document of a search is done and the search is about to be held. */
   readonly held$ = new Subject<void>();
   /** Emits when a search is over, or nobody is subscribed to it any more. */
@@ -32,8 +33,8 @@ class HeldDocs extends DocsService {
   /** Set it, and every search waits for it after its first document. */
   hold: Promise<void> | undefined;
 
-  override search(text: string): Observable<SearchStep> {
-    return super.search(text).pipe(
+  override update(): Observable<IndexStep> {
+    return super.update().pipe(
       concatMap((step) => (step.done === 1 && this.hold ? concat(of(step), this.#held$(this.hold)) : of(step))),
       finalize(() => this.left$.next()),
     );
@@ -81,8 +82,8 @@ export class QuickstartApp {
     const testing = await Test.createTestingModule({ imports: [AppModule] })
       .overrideProvider(DOCS_DIR)
       .useValue(folder)
-      .overrideProvider(DocsService)
-      .useClass(HeldDocs)
+      .overrideProvider(DocsIndex)
+      .useClass(HeldIndex)
       .overrideProvider(McpClock)
       .useValue(clock)
       .compile();
@@ -98,8 +99,8 @@ export class QuickstartApp {
     return new QuickstartApp(app, new URL('/mcp', await app.getUrl()), folder, clock);
   }
 
-  get docs(): HeldDocs {
-    return this.app.get(DocsService, { strict: false });
+  get index(): HeldIndex {
+    return this.app.get(DocsIndex, { strict: false });
   }
   get sessions(): McpSessionService {
     return this.app.get(McpSessionService, { strict: false });

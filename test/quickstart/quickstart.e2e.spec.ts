@@ -17,7 +17,8 @@ const NAMES = ['README.md', 'docs/guide.md', 'notes.md'];
 /** Behind the documents. */
 const SKILL = 'answer-from-docs';
 const NONE = 'There is no document';
-const FOUND = 'README.md:3: A needle in the readme.\ndocs/guide.md:4: Needle at the end.';
+const FOUND =
+  'README.md:3 (Read me): A needle in the readme.\ndocs/guide.md:3 (Guide): Nothing here. Needle at the end.';
 
 describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
   describe.each(OFFICIAL_CLIENTS)('serves $name', ({ connect }) => {
@@ -71,9 +72,9 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
     });
 
     it('the quickstart stops a search that is cancelled', async () => {
-      app.docs.hold = new Promise(() => {});
-      const held = firstValueFrom(app.docs.held$);
-      const left = firstValueFrom(app.docs.left$);
+      app.index.hold = new Promise(() => {});
+      const held = firstValueFrom(app.index.held$);
+      const left = firstValueFrom(app.index.left$);
       const controller = new AbortController();
       const call = client.call('search_docs', { query: 'needle' }, { signal: controller.signal });
       const outcome = call.catch((error: unknown) => error);
@@ -149,7 +150,7 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
       const proxy = await Proxy.start(app.url);
       const far = await connect(proxy.url);
       const { promise, open: release } = gate();
-      app.docs.hold = promise;
+      app.index.hold = promise;
       const answers: Received[] = [];
       far.received$.pipe(filter(({ result }) => result !== undefined)).subscribe((answer) => answers.push(answer));
       const steps: number[] = [];
