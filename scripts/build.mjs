@@ -1,17 +1,15 @@
-// `tsc --build` of the named projects: `node scripts/build.mjs tsconfig.build.json`. What is up to date is not written again,
+// `tsc --build` of the named projects: `node scripts/build.mjs src/tsconfig.build.json`. What is up to date is not written again,
 // and nothing is deleted, so that servers that run from here go on. Builds of one checkout wait for each other: a program
 // that is started beside a build must not load a file that is half written.
-//
-// `--prune FOLDER SOURCES` removes from a folder what no file of the sources makes any more; only what is published needs that.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { buildLivePage } from './live-page.mjs';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
-/** TypeScript 7, by its path: the Nest CLI needs the API of TypeScript 6, which brings a `tsc` of its own. */
+/** TypeScript 7, by its path: TypeDoc and tests need the API of TypeScript 6, which brings a `tsc` of its own. */
 const tsc = join(root, 'node_modules/@typescript/native/bin/tsc');
 /** Holds the pid of the build that runs. */
 const lock = join(root, 'build/.lock');
@@ -70,27 +68,9 @@ function isAbandoned() {
   }
 }
 
-/** @returns whether a file of the sources makes that output, both relative to their folders */
-export function isMade(output, sources) {
-  const [, stem, kind] = /^(.+?)(?:\.d\.(?=[cm]?ts)|\.)([cm]?)[jt]s(?:\.map)?$/.exec(output) ?? [];
-  const made = [`${stem}.${kind}ts`, `${stem}.d.${kind}ts`];
-  return stem !== undefined && made.some((name) => existsSync(join(root, sources, name)));
-}
-
-/** A file whose source was renamed would be packed for ever. */
-function prune(folder, sources) {
-  for (const entry of readdirSync(join(root, folder), { recursive: true, withFileTypes: true })) {
-    const path = join(entry.parentPath, entry.name);
-    const name = relative(join(root, folder), path);
-    if (entry.isFile() && name !== '.tsbuildinfo' && !isMade(name, sources)) rmSync(path);
-  }
-}
-
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [first, ...rest] = process.argv.slice(2);
   try {
-    if (first === '--prune') prune(...rest);
-    else await build(first, ...rest);
+    await build(...process.argv.slice(2));
   } catch (error) {
     console.error(error.message);
     process.exitCode = 1;

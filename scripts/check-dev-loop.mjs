@@ -12,6 +12,7 @@ import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextproto
 import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { build, root } from './build.mjs';
 import { freePort, Program } from './package/program.mjs';
+import { install } from './package/run.mjs';
 
 const SAVES = 10;
 /** Until a saved file is compiled and served: what must hold anywhere. */
@@ -77,6 +78,13 @@ const SOURCES = {
   `,
 };
 
+/** Installs the command line of Nest, which the repository itself does not need. @returns its program */
+async function installCli(folder) {
+  writeFileSync(join(folder, 'package.json'), json({ private: true, dependencies: { '@nestjs/cli': '^12' } }));
+  await install(folder);
+  return join(folder, 'node_modules/@nestjs/cli/bin/nest.js');
+}
+
 function save(folder, version) {
   writeFileSync(join(folder, 'src/version.ts'), `export const VERSION: number = ${version};\n`);
 }
@@ -118,17 +126,14 @@ async function connect(url, folder) {
   return clients;
 }
 
-async function check(adapter) {
+async function check(adapter, cli) {
   const folder = makeApp();
   const port = await freePort();
   const url = new URL(`http://127.0.0.1:${port}/mcp`);
   // The app has no terminal here, which otherwise shows that it is developed.
   const watched = { NODE_ENV: 'development', WATCH_REPORT_DEPENDENCIES: '1' };
   const env = { ...process.env, ...watched, PORT: String(port), ADAPTER: adapter };
-  const app = new Program(process.execPath, [join(root, 'node_modules/@nestjs/cli/bin/nest.js'), 'start', '--watch'], {
-    cwd: folder,
-    env,
-  });
+  const app = new Program(process.execPath, [cli, 'start', '--watch'], { cwd: folder, env });
   let clients = [];
   try {
     const pids = [await listening(app, 0)];
@@ -181,10 +186,17 @@ function isAlive(pid) {
   }
 }
 
-await build('tsconfig.build.json');
-// Both come to an end, so that neither leaves its program and its folder behind.
-for (const { status, reason } of await Promise.allSettled(['express', 'fastify'].map(check))) {
-  if (status === 'fulfilled') continue;
-  console.error(reason);
-  process.exitCode = 1;
+await build('src/tsconfig.build.json');
+const tools = mkdtempSync(join(tmpdir(), 'check-dev-loop-cli-'));
+try {
+  const cli = await installCli(tools);
+  // Both come to an end, so that neither leaves its program and its folder behind.
+  const ends = await Promise.allSettled(['express', 'fastify'].map((adapter) => check(adapter, cli)));
+  for (const { status, reason } of ends) {
+    if (status === 'fulfilled') continue;
+    console.error(reason);
+    process.exitCode = 1;
+  }
+} finally {
+  rmSync(tools, { recursive: true, force: true });
 }

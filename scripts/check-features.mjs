@@ -43,7 +43,7 @@ function prepare() {
     noUnusedLocals: false,
     noUnusedParameters: false,
   };
-  const config = { extends: '../../tsconfig.build.json', compilerOptions, include: ['src'] };
+  const config = { extends: '../../src/tsconfig.build.json', compilerOptions, include: ['src'] };
   writeFileSync(join(COPY, 'tsconfig.json'), JSON.stringify(config));
 }
 

@@ -1,12 +1,27 @@
-// What would be published: packs the package, looks into the tarball and lints it. `check:compat` does so too, and installs it.
-import { mkdtempSync, rmSync } from 'node:fs';
+// What would be published: packs the package, looks into the tarball and lints it. `check:compat` does so too, and installs it. And what
+// `npm ci` of the repository says.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { minVersion, satisfies } from 'semver';
+import { assertNone, root, step } from './package/run.mjs';
 import { makeTarball, manifest } from './package/tarball.mjs';
+
+/** npm warns of each package that does not take the Node on which it is installed. The oldest one must do, else see `overrides`. */
+function checkEngines() {
+  const oldest = minVersion(manifest.engines.node);
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
+  const installed = Object.entries(packages).filter(([, { optional, engines }]) => !optional && engines?.node);
+  const unfit = installed.filter(([, { engines }]) => !satisfies(oldest, engines.node));
+  assertNone(
+    unfit.map(([path, { version, engines }]) => `${path} ${version} needs Node ${engines.node}, not ${oldest}`),
+  );
+}
 
 const temporary = mkdtempSync(join(tmpdir(), 'check-package-'));
 try {
   console.log(`${manifest.name} ${manifest.version}`);
+  await step('the packages of the repository take the oldest Node', checkEngines);
   await makeTarball(temporary);
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);

@@ -13,7 +13,7 @@ import { freePort, Program } from './package/program.mjs';
 const FIRST = { promisedMs: 20_000, limitMs: 120_000 };
 const AGAIN = { promisedMs: 3_000, limitMs: 30_000 };
 /** What a clone has and a start needs. */
-const CLONED = /^(?:src|examples|docs|scripts|README\.md|nest-cli\.json|package\.json|tsconfig.*\.json)$/;
+const CLONED = /^(?:src|examples|docs|scripts|README\.md|package\.json|tsconfig.*\.json)$/;
 
 /** @returns the names of its tools */
 async function listTools(url) {

@@ -17,10 +17,13 @@ async function run(name, ...args) {
   return false;
 }
 
+// What .ci/run does first; it runs all tests after it.
+const isStatic = process.argv.includes('--static');
 const passed = await Promise.all([
   run('types', 'typecheck'),
   run('lint', 'lint'),
   run('format', 'x', '--', 'format:check', '--cache', '--log-level=warn'),
+  ...(isStatic ? [run('package', 'x', '--', 'check:package')] : []),
 ]);
 
 async function runTests() {
@@ -30,7 +33,5 @@ async function runTests() {
   return status === 0;
 }
 
-// What .ci/run does first; it runs all tests after it.
-const isStatic = process.argv.includes('--static');
 if (!isStatic) passed.push(await runTests());
 process.exitCode = passed.every(Boolean) ? 0 : 1;

@@ -21,7 +21,7 @@ function regionOf(file, region) {
 }
 
 const pages = [
-  ...['README.md', 'AGENTS.md', 'CONTRIBUTING.md', 'SECURITY.md'].map((name) => join(root, name)),
+  ...['README.md', 'AGENTS.md', 'CONTRIBUTING.md', '.github/SECURITY.md'].map((name) => join(root, name)),
   // The folder "api" is made by TypeDoc.
   ...readdirSync(join(root, 'docs'), { recursive: true })
     .filter((name) => name.endsWith('.md') && !name.startsWith('api'))

@@ -12,7 +12,7 @@ function run(program, ...args) {
 
 /** @param command of VitePress: `build`, or `dev`, which goes on until Ctrl-C */
 export function buildDocs(command = 'build') {
-  run('typedoc/bin/typedoc', '--logLevel', 'Error');
+  run('typedoc/bin/typedoc', '--options', 'docs/typedoc.json', '--logLevel', 'Error');
   run('vitepress/bin/vitepress.js', command, 'docs');
 }
 

@@ -24,7 +24,7 @@ const TASKS = {
   },
   'test:nodes': {
     what: 'the end-to-end tests, with their requests spread over two nodes on Redis',
-    run: [VITEST, 'run', '--config', 'vitest.nodes.config.ts'],
+    run: [VITEST, 'run', '--config', 'test/vitest.nodes.config.ts'],
   },
   'test:chaos': {
     what: 'nodes, proxies and Redis fail under 50 clients (CHAOS_CLIENTS)',
@@ -77,7 +77,7 @@ const TASKS = {
 
   'call-path': {
     what: 'the functions that one tools/call runs (--modern, --express, --full, --route)',
-    project: 'tsconfig.build.json',
+    project: 'src/tsconfig.build.json',
     run: ['scripts/call-path.mjs'],
   },
 

@@ -26,6 +26,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
       { text: 'The endpoint in your app', link: '/endpoint-in-your-app' },
       { text: 'Testing', link: '/testing' },
       { text: 'How do I …?', link: '/how-do-i' },
+      { text: 'For coding agents', link: '/agents' },
     ],
   },
   {

@@ -6,7 +6,7 @@ import { Inject, Injectable, NotFoundException } from '@nestjs/common';
 export const DOCS_DIR = Symbol('DOCS_DIR');
 
 /** Where documents are, relative to {@link DOCS_DIR}. */
-export const FOLDERS = ['.', 'docs', 'docs/recipes'];
+export const FOLDERS = ['.', 'docs'];
 
 export interface Doc {
   /** Such as `README.md` or `docs/sessions.md`. */

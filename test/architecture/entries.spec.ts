@@ -83,10 +83,10 @@ describe('the entries of the package', () => {
       exports: Record<string, unknown>;
       typesVersions: { '*': Record<string, unknown> };
     };
-    const { entryPoints } = JSON.parse(read('typedoc.json')) as { entryPoints: string[] };
+    const { entryPoints } = JSON.parse(read('docs/typedoc.json')) as { entryPoints: string[] };
     expect(Object.keys(exports)).toEqual(['.', ...folders.map((name) => `./${name}`), './package.json']);
     expect(Object.keys(typesVersions['*'])).toEqual(folders);
-    expect(entryPoints).toEqual(['src/index.ts', ...folders.map((name) => `src/${name}/index.ts`)]);
+    expect(entryPoints).toEqual(['../src/index.ts', ...folders.map((name) => `../src/${name}/index.ts`)]);
   });
 
   it('the entries of the package have at most 125 names in the main one, which is for authors of apps', () => {

@@ -52,7 +52,7 @@ function hovers(): Hover[] {
 
 describe('the hovers of public names', () => {
   const all = hovers();
-  const { blockTags, modifierTags } = JSON.parse(readFileSync(`${root}typedoc.json`, 'utf8')) as {
+  const { blockTags, modifierTags } = JSON.parse(readFileSync(`${root}docs/typedoc.json`, 'utf8')) as {
     blockTags: string[];
     modifierTags: string[];
   };

@@ -65,7 +65,7 @@ describe('the workflows', () => {
       'npm ci --ignore-scripts',
       expect.stringMatching(/ npm pack --ignore-scripts /),
     ]);
-    const release = JSON.parse(readFileSync(new URL('../../.release-it.json', import.meta.url), 'utf8'));
+    const release = JSON.parse(readFileSync(new URL('../../scripts/release-it.json', import.meta.url), 'utf8'));
     expect(release.npm).toEqual({ publish: false });
   });
 });

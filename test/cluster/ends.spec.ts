@@ -43,7 +43,6 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     await a.app.settled(NOTHING);
   });
 
-  // #region nodes
   it('S13: a session that is live on no node expires, and nothing of it is left', async () => {
     const [a, b] = [await start(), await start()];
     const client = await a.app.client().initialize();
@@ -55,7 +54,6 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     await b.app.settled(NOTHING);
     await expectRefusal(await at(b.app, client).call('quick', {}, { id: 1 }), { ...NO_SUCH_SESSION, id: 1 });
   });
-  // #endregion
 
   it('S13: an idle session ends on a node that another node tells, though it cannot read the records', async () => {
     const [a, b] = [await start(), await start()];

@@ -10,12 +10,10 @@ describe('randomToken', () => {
     expect(randomToken(0)).toBe('');
   });
 
-  // #region pure
   it('randomToken does not repeat', () => {
     const tokens = new Set(Array.from({ length: 20_000 }, () => randomToken()));
     expect(tokens.size).toBe(20_000);
   });
-  // #endregion
 
   it('randomToken has every character equally often', () => {
     const perCharacter = 4_000;

@@ -1,5 +1,5 @@
 import { defineConfig, mergeConfig } from 'vitest/config';
-import configOf from './vitest.config.js';
+import configOf from '../vitest.config.js';
 
 const base = configOf({ mode: 'nodes', command: 'serve' });
 const { projects: _, ...test } = base.test!;
