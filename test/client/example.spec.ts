@@ -41,11 +41,11 @@ describe.each(ONE_ADAPTER)('the example of a client, with the quickstart on %s',
   });
 
   it('the example of a client leaves the search when it is no longer wanted', async () => {
-    const { docs } = quickstart;
+    const { index } = quickstart;
     const held = gate();
-    docs.hold = held.promise;
-    const reached = new Promise<void>((resolve) => void docs.held$.subscribe(resolve));
-    const left = new Promise<void>((resolve) => void docs.left$.subscribe(resolve));
+    index.hold = held.promise;
+    const reached = new Promise<void>((resolve) => void index.held$.subscribe(resolve));
+    const left = new Promise<void>((resolve) => void index.left$.subscribe(resolve));
     const watching = search.search$('needle').subscribe();
     await reached;
     watching.unsubscribe();

@@ -187,7 +187,6 @@ function outputOfCompiler(): Promise<string> {
 /** The pages for users of the package. The pages about its code, and about others, name what is not exported. */
 export const PAGES = [
   'README.md',
-  'AGENTS.md',
   ...readdirSync(new URL('docs', root), { recursive: true, encoding: 'utf8' })
     .map((name) => `docs/${name.replaceAll('\\', '/')}`)
     .filter(
