@@ -20,7 +20,7 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 import type { ServerResponse } from 'node:http';
 import { report } from './agent.js';
-import { JWT_AUDIENCE, SERVER_INFO, sum } from './tools.js';
+import { ADD_DESCRIPTION, ADDING_TOOLS, JWT_AUDIENCE, PROGRESS_DESCRIPTION, SERVER_INFO, sum } from './tools.js';
 
 /**
  * The floor: Nest routes that answer with the same JSON, and know nothing of MCP. No schema, no session, no guard; their
@@ -30,6 +30,7 @@ const { PORT = '3000', ADAPTER = 'express', JWT_ISSUER } = process.env;
 
 interface Call {
   id: number;
+  method: string;
   params: { arguments: { a: number; b: number }; _meta?: object };
 }
 
@@ -45,6 +46,19 @@ const INITIALIZED = {
   },
   serverInfo: SERVER_INFO,
 };
+
+/** The answer to `tools/list`, as ours gives it. */
+const LIST = {
+  tools: [
+    listed('progress', PROGRESS_DESCRIPTION, ['n']),
+    ...ADDING_TOOLS.map((name) => listed(name, ADD_DESCRIPTION, ['a', 'b'])),
+  ],
+};
+
+function listed(name: string, description: string, numbers: readonly string[]): object {
+  const properties = Object.fromEntries(numbers.map((number) => [number, { type: 'number' }]));
+  return { name, description, inputSchema: { type: 'object', properties, required: numbers } };
+}
 
 const open = new Set<ServerResponse>();
 
@@ -67,7 +81,8 @@ const bearerGuard = (issuer: string): CanActivate => {
 class BareController {
   @Post()
   @HttpCode(200)
-  post(@Body() { id, params }: Call): object {
+  post(@Body() { id, method, params }: Call): object {
+    if (method === 'tools/list') return { jsonrpc: '2.0', id, result: LIST };
     const result = sum(params.arguments);
     return { jsonrpc: '2.0', id, result: params._meta ? modern(result) : result };
   }

@@ -126,7 +126,7 @@ say(`without the module        ${(await without.share()).toFixed(1)} %`);
 const bare = await without.ofOneCall();
 await without.stop();
 
-const loaded = await Loaded.start({ LIVE: '1' });
+const loaded = await Loaded.start({ PLUGINS: 'live' });
 const measured = new Map<number, { share: number; rate: number }[]>([0, 1, 5].map((count) => [count, []]));
 // By turns: a machine differs from one minute to the next.
 for (let round = 0; round < ROUNDS; round++) {

@@ -5,9 +5,11 @@ import { add, kept } from './harness/results.js';
 import { inWords, Steps } from './harness/steps.js';
 import { SUBJECTS, type WorkName } from './harness/subjects.js';
 import { able, type Plan, type Work, type WorkResult } from './harness/work.js';
-import { call, lifecycle, modernCall, progress } from './works/calls.js';
+import { call, lifecycle, list, modernCall, progress } from './works/calls.js';
 import { growth } from './works/growth.js';
 import { nodes } from './works/nodes.js';
+import { plugins } from './works/plugins.js';
+import { start } from './works/start.js';
 import { jwt } from './works/tokens.js';
 import { notify, replay, sessionMemory, streamMemory } from './works/streams.js';
 
@@ -23,9 +25,12 @@ const WORKS: readonly Work[] = [
   streamMemory,
   notify,
   replay,
+  list,
   growth,
   nodes,
   jwt,
+  plugins,
+  start,
 ];
 
 /** What each takes on two quiet cores each time that it is begun, about: roughly measured, and at length. */
@@ -41,6 +46,9 @@ const SECONDS: Readonly<Record<WorkName, readonly [quick: number, full: number]>
   growth: [43, 195],
   nodes: [33, 65],
   jwt: [21, 35],
+  list: [12, 25],
+  plugins: [20, 40],
+  start: [25, 50],
 };
 const [QUICK_ROUNDS, FULL_ROUNDS] = [8, 16];
 /** In `growth` peers are measured only when it is asked for. */

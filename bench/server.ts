@@ -4,11 +4,11 @@ import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type McpContext, McpSessionService, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
-import { McpLiveModule } from 'nestjs-mcp-streamable/live';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { report } from './agent.js';
 import { backend } from './backend.js';
+import { plugins } from './plugins.js';
 import {
   ADD_DESCRIPTION,
   JWT_AUDIENCE,
@@ -25,7 +25,7 @@ import {
  *
  * The defaults of the module, but for the caps of sessions: 10,000 anonymous ones are more than it lets in.
  */
-const { PORT = '3000', ADAPTER = 'express', STAMPS, JWT_ISSUER, LIVE } = process.env;
+const { PORT = '3000', ADAPTER = 'express', STAMPS, JWT_ISSUER, IDLE_MS, ONE_BY_ONE } = process.env;
 
 /** Between two reports whose way is timed. */
 const PAUSE_MS = 2;
@@ -51,7 +51,7 @@ for (const name of ADDING_TOOLS) {
   const method = { value: (args: { a: number; b: number }) => sum(args), configurable: true, writable: true };
   Object.defineProperty(BenchTools.prototype, name, method);
   const inputSchema = z.object({ a: z.number(), b: z.number() });
-  Tool({ name, description: ADD_DESCRIPTION, inputSchema })(BenchTools.prototype, name, method);
+  Tool({ name, description: ADD_DESCRIPTION, inputSchema, ...plugins.tool })(BenchTools.prototype, name, method);
 }
 
 @Module({
@@ -59,6 +59,7 @@ for (const name of ADDING_TOOLS) {
     McpStreamableModule.forRoot({
       devSessions: false,
       ...backend,
+      ...plugins.endpoint,
       serverInfo: SERVER_INFO,
       ...(JWT_ISSUER && {
         auth: {
@@ -67,10 +68,11 @@ for (const name of ADDING_TOOLS) {
           jwt: { jwksUri: `${JWT_ISSUER}/jwks` },
         },
       }),
+      ...(IDLE_MS && { idleTimeoutMs: Number(IDLE_MS) }),
       maxSessions: 100_000,
       maxSessionsPerPrincipal: 100_000,
     }),
-    ...(LIVE ? [McpLiveModule.forRoot({ unguarded: 'loopback' })] : []),
+    ...plugins.modules,
   ],
   providers: [BenchTools],
 })
@@ -81,7 +83,15 @@ const app: INestApplication = await NestFactory.create(BenchModule, adapter, { l
 app.enableShutdownHooks();
 await app.listen(Number(PORT), '127.0.0.1');
 const sessions = app.get(McpSessionService, { strict: false });
-report(await app.getUrl(), {
-  notify: (sequence) =>
-    sessions.notify(() => true, { method: 'notifications/message', params: { level: 'info', data: sequence } }),
-});
+
+/** Of the first time. */
+let ids: readonly string[] | undefined;
+/** `ONE_BY_ONE`: by the ids of the sessions, as an app notifies those that it knows. */
+async function notify(sequence: number): Promise<unknown> {
+  const message = { method: 'notifications/message', params: { level: 'info', data: sequence } };
+  if (!ONE_BY_ONE) return sessions.notify(() => true, message);
+  ids ??= (await sessions.list()).map(({ id }) => id);
+  return Promise.all(ids.map((id) => sessions.notify(id, message)));
+}
+
+report(await app.getUrl(), { notify });

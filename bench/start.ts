@@ -78,9 +78,9 @@ async function listed(): Promise<Record<string, number>> {
       return { key, servers: [server], load, warmUp: 400 };
     }),
   );
-  const times = await cpuTimes(loaded, { rounds: 16, roundMs: 160, turnMs: 20, warmMs: 1_500 });
+  const { rounds } = await cpuTimes(loaded, { rounds: 16, roundMs: 160, turnMs: 20, warmMs: 1_500 });
   for (const { server } of servers) await server.stop();
-  return Object.fromEntries(Object.entries(times).map(([key, values]) => [key, undisturbed(values)]));
+  return Object.fromEntries(Object.entries(rounds).map(([key, values]) => [key, undisturbed(values)]));
 }
 
 const row = (...cells: readonly string[]): void => console.log(`| ${cells.join(' | ')} |`);

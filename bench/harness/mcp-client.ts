@@ -68,6 +68,31 @@ export async function callAdd(connection: HttpConnection, { post }: Session, ind
   checkSum(await connection.exchange(post, body), index);
 }
 
+/** Lists all tools. @param check of {@link listOf} */
+export async function listTools(
+  connection: HttpConnection,
+  { post }: Session,
+  index: number,
+  check: (answer: Answer) => void,
+): Promise<void> {
+  // All ids have one length, and so have all answers.
+  const body = `{"jsonrpc":"2.0","id":${1_000_000 + index},"method":"tools/list","params":{}}`;
+  check(await connection.exchange(post, body));
+}
+
+/** The first answer must have so many tools, and the others its length: to read each would take longer than to make it. */
+export function listOf(count: number): (answer: Answer) => void {
+  let length: number | undefined;
+  return (answer) => {
+    if (length === undefined) {
+      const [message] = messagesOf(answer) as { result?: { tools?: unknown[] } }[];
+      must(message?.result?.tools?.length === count, answer, `${count} tools`);
+      length = answer.body.length;
+    }
+    must(answer.status === 200 && answer.body.length === length, answer, `${length} characters`);
+  };
+}
+
 /** Calls `add` as revision 2026-07-28 does. */
 export async function callModernAdd(
   connection: HttpConnection,

@@ -1,5 +1,5 @@
 import { undisturbed } from './statistics.js';
-import { NODES, type Subject, SUBJECTS, TOKENS } from './subjects.js';
+import { type Subject, SUBJECTS, TOKENS, VARIANTS } from './subjects.js';
 import type { Unit, WorkResult } from './work.js';
 
 /** Ratios between results: they carry over to another machine, and must be the same in the next run. */
@@ -30,9 +30,9 @@ export function baseOf({ name, adapter }: Subject, { rounds }: WorkResult): stri
   return base === name || name.startsWith('bare-') ? undefined : base;
 }
 
-/** What deployments of several nodes are compared with: the first that has done the work. */
-export function firstNode({ rounds }: WorkResult): string | undefined {
-  return NODES.find(({ name }) => rounds[name])?.name;
+/** What the variants of a work are compared with: the first that has done the work. */
+export function firstVariant({ work, rounds }: WorkResult): string | undefined {
+  return VARIANTS[work]?.find(({ name }) => rounds[name])?.name;
 }
 
 /** The same work with the fewest sessions. */
@@ -44,7 +44,7 @@ export function smallest(results: readonly WorkResult[], { title }: WorkResult):
 /** Every ratio that the report tells, and no other. */
 export function ratiosOf(results: readonly WorkResult[]): Ratio[] {
   return results.flatMap((result) => {
-    if (result.work === 'nodes') return betweenNodes(result);
+    if (VARIANTS[result.work]) return betweenVariants(result);
     if (result.work === 'jwt') return ofTokens(result);
     if (result.size !== undefined) return betweenSizes(result, smallest(results, result));
     return betweenSubjects(result);
@@ -60,9 +60,10 @@ function betweenSubjects(result: WorkResult): Ratio[] {
   });
 }
 
-function betweenNodes(result: WorkResult): Ratio[] {
-  const base = firstNode(result);
-  return NODES.filter(({ name }) => name !== base).flatMap(({ name }) => {
+function betweenVariants(result: WorkResult): Ratio[] {
+  const base = firstVariant(result);
+  const others = VARIANTS[result.work]!.filter(({ name }) => name !== base);
+  return others.flatMap(({ name }) => {
     const ratio = base && ratioOf(result.rounds[name], result.rounds[base], result.unit);
     return ratio ? [{ label: `${result.title}: ${name} / ${base}`, ratio }] : [];
   });

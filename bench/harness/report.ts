@@ -1,8 +1,8 @@
 import { judged, type Judgement, strangeTo } from './goals.js';
 import type { Machine } from './machine.js';
-import { addedByTokens, baseOf, firstNode, ratioOf, smallest, valueOf } from './ratios.js';
+import { addedByTokens, baseOf, firstVariant, ratioOf, smallest, valueOf } from './ratios.js';
 import { spread } from './statistics.js';
-import { NODES, type Subject, SUBJECTS, TOKENS } from './subjects.js';
+import { type Subject, SUBJECTS, TOKENS, VARIANTS, type WorkName } from './subjects.js';
 import type { Unit, WorkResult } from './work.js';
 
 /** The results as Markdown: ratios first, for they are what carries over to another machine. */
@@ -16,18 +16,21 @@ export interface About extends Machine {
 const ABSENT = '–';
 
 export function report(about: About, results: readonly WorkResult[]): string {
-  const nodes = results.filter(({ work }) => work === 'nodes');
+  const ofWork = (name: WorkName): WorkResult[] => results.filter(({ work }) => work === name);
+  const [nodes, plugins, starts] = [ofWork('nodes'), ofWork('plugins'), ofWork('start')];
   const grown = results.filter(({ size }) => size !== undefined);
-  const tokens = results.filter(({ work }) => work === 'jwt');
-  const works = results.filter(({ work, size }) => work !== 'nodes' && work !== 'jwt' && size === undefined);
-  const goals = judged([...works, ...tokens]);
+  const tokens = ofWork('jwt');
+  const works = results.filter(({ work, size }) => !VARIANTS[work] && work !== 'jwt' && size === undefined);
+  const goals = judged(results.filter(({ size }) => size === undefined));
   const parts = [
     header(about),
     works.length > 0 && `### On Express\n\n${subjectTable(works, 'express')}`,
     works.length > 0 && `### On Fastify\n\n${subjectTable(works, 'fastify')}`,
     grown.length > 0 && `### With ever more sessions\n\n${growthTables(grown)}`,
-    nodes.length > 0 && `### Sessions shared between nodes, on Fastify\n\n${nodesTable(nodes)}`,
+    nodes.length > 0 && `### Sessions shared between nodes, on Fastify\n\n${variantsTable(nodes)}`,
     tokens.length > 0 && `### Access tokens, on Fastify\n\n${tokensTable(tokens)}`,
+    plugins.length > 0 && `### Plugins around a call, on Fastify\n\n${addedTable(plugins)}`,
+    starts.length > 0 && `### Start, on Fastify\n\n${variantsTable(starts)}`,
     goals.length > 0 && `### Goals\n\n${goalsTable(goals)}`,
     goals.length > 0 && strangeTo(about.node),
     footnotes(results),
@@ -80,10 +83,12 @@ function growthTable(works: readonly WorkResult[]): string {
   return table([first.title, `${sizes.at(-1)} beside ${sizes[0]}`, ...sizes], rows);
 }
 
-function nodesTable(works: readonly WorkResult[]): string {
+/** A row for each work, a column for each variant. */
+function variantsTable(works: readonly WorkResult[]): string {
+  const variants = VARIANTS[works[0]!.work]!;
   const rows = works.map((work) => {
-    const base = firstNode(work);
-    const cells = NODES.map(({ name }) => {
+    const base = firstVariant(work);
+    const cells = variants.map(({ name }) => {
       const values = work.rounds[name];
       if (!values) return ABSENT;
       const ratio = name === base ? undefined : ratioOf(values, work.rounds[base!], work.unit);
@@ -92,7 +97,23 @@ function nodesTable(works: readonly WorkResult[]): string {
     });
     return [work.title, ...cells];
   });
-  return table(['work', ...NODES.map(({ title }) => title)], rows);
+  return table(['work', ...variants.map(({ title }) => title)], rows);
+}
+
+/** A row for each variant: what it costs, and what it adds to the first. */
+function addedTable(works: readonly WorkResult[]): string {
+  const rows = works.flatMap((work) => {
+    const base = work.rounds[firstVariant(work)!]!;
+    const measured = VARIANTS[work.work]!.filter(({ name }) => work.rounds[name]);
+    return measured.map(({ name, title }) => {
+      const values = work.rounds[name]!;
+      const cost = told(values, work.unit);
+      if (values === base) return [work.title, title, cost, ABSENT];
+      const added = valueOf(values, work.unit) - valueOf(base, work.unit);
+      return [work.title, title, `${times(ratioOf(values, base, work.unit)!)} (${cost})`, `${added.toFixed(1)} µs`];
+    });
+  });
+  return table(['work', 'with', 'cost', 'added'], rows);
 }
 
 /** What each costs, and what the token adds to both. */
@@ -127,9 +148,23 @@ function footnotes(results: readonly WorkResult[]): string {
   const lines = [
     'How many times the bare Nest route on the same adapter (“ours” where a bare route cannot do it), and the CPU time of the server process per unit of work: the mean without the slowest quarter of the rounds. Memory is heap and buffers after a collection.',
     ...(reasons.length > 0 ? [`${ABSENT}: ${[...new Set(reasons)].join('; ')}.`] : []),
+    ...warmth(results),
     ...(widest ? [`Widest spread of rounds: ${percent(widest.spread)}, “${widest.title}”, ${widest.name}.`] : []),
   ];
   return lines.join('\n\n');
+}
+
+/** What each server had done before its first round. */
+function warmth(results: readonly WorkResult[]): string[] {
+  const warm = results.flatMap(({ title, size, warm = {} }) => {
+    const units = Object.values(warm);
+    if (units.length === 0) return [];
+    const [least, most] = [Math.min(...units), Math.max(...units)].map((each) => each.toLocaleString('en'));
+    const of = size === undefined ? title : `${title}, ${size.toLocaleString('en')} sessions`;
+    return [`${of}: ${least === most ? least : `${least} to ${most}`}`];
+  });
+  if (warm.length === 0) return [];
+  return [`Units of work that each server had done before its first round, to be warm: ${warm.join('; ')}.`];
 }
 
 function told(values: readonly number[], unit: Unit): string {
@@ -140,7 +175,7 @@ function told(values: readonly number[], unit: Unit): string {
     case 'calls/s':
       return `${Math.round(value).toLocaleString('en')} calls/s`;
     case 'µs':
-      return `${value.toFixed(value < 20 ? 1 : 0)} µs`;
+      return value < 10_000 ? `${value.toFixed(value < 20 ? 1 : 0)} µs` : `${(value / 1000).toFixed(0)} ms`;
   }
 }
 

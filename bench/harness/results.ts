@@ -20,7 +20,16 @@ export function add(results: WorkResult[], found: WorkResult): void {
   }
   const before = results[same]!;
   const rounds = Object.entries(found.rounds).map(([key, values]) => [key, [...(before.rounds[key] ?? []), ...values]]);
-  results[same] = { ...before, rounds: { ...before.rounds, ...Object.fromEntries(rounds) } };
+  // The coldest of the times counts.
+  const warm = Object.entries(found.warm ?? {}).map(([key, units]) => [
+    key,
+    Math.min(units, before.warm?.[key] ?? units),
+  ]);
+  results[same] = {
+    ...before,
+    rounds: { ...before.rounds, ...Object.fromEntries(rounds) },
+    ...(warm.length > 0 && { warm: { ...before.warm, ...Object.fromEntries(warm) } }),
+  };
 }
 
 /** @returns the Markdown, and where it is */

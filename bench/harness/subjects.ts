@@ -12,8 +12,11 @@ export type WorkName =
   | 'notify'
   | 'replay'
   | 'growth'
+  | 'list'
   | 'nodes'
-  | 'jwt';
+  | 'jwt'
+  | 'plugins'
+  | 'start';
 
 /** Paths. */
 export interface Beginning {
@@ -40,6 +43,8 @@ export const BARE_ROUTE = at('../bare.js');
 const sdkRoute = at('../sdk-route.js');
 const peer = (name: string): string => at(`../../../bench/peers/build/peers/${name}.js`);
 
+export const START = at('../start/server.js');
+
 const NO_SESSIONS = 'a bare route has no sessions';
 const BARE: Subject['cannot'] = {
   progress: 'a bare route reports nothing',
@@ -58,6 +63,7 @@ const SDK_ROUTE: Subject['cannot'] = {
   notify: ONLY_CALLS,
   replay: ONLY_CALLS,
   growth: ONLY_CALLS,
+  list: ONLY_CALLS,
 };
 const MCP_NEST: Subject['cannot'] = {
   progress: 'MCP-Nest sends the progress of a session to its GET stream, not with the POST that asked for it',
@@ -134,7 +140,13 @@ export const SUBJECTS: readonly Subject[] = [
   ...PEERS,
 ];
 
-/** What the work `nodes` puts side by side, all of ours on Fastify: the first is what the others are compared with. */
+/** What a work puts side by side instead of subjects, all on Fastify. */
+export interface Variant {
+  readonly name: string;
+  readonly title: string;
+}
+
+/** Of the work `nodes`, all of ours. */
 export const NODES = [
   { name: 'memory', title: 'one node, in memory', count: 1, shared: false },
   { name: 'redis', title: 'one node, Redis', count: 1, shared: true },
@@ -148,6 +160,31 @@ export const TOKENS = [
   { name: 'bare', title: 'bare route', file: BARE_ROUTE, verifies: false },
   { name: 'bare-jwt', title: 'bare route, with a guard that calls jose', file: BARE_ROUTE, verifies: true },
 ] as const;
+
+/** Of the work `plugins`, all of ours: what a call meets on its way. */
+export const PLUGINS = [
+  { name: 'plain', title: 'none' },
+  { name: 'audit', title: 'audit, required, with an empty sink' },
+  { name: 'limits', title: 'limits' },
+  { name: 'idempotency', title: 'idempotency, in memory' },
+  { name: 'otel', title: 'OpenTelemetry without an SDK' },
+  { name: 'otel-sdk', title: 'OpenTelemetry with its SDK' },
+  { name: 'live', title: 'live page that nobody reads' },
+  { name: 'all', title: 'all of them' },
+] as const;
+
+/** Of the work `start`: an app with as many routes, and ours. */
+export const STARTS = [
+  { name: 'bare', title: 'routes' },
+  { name: 'ours', title: 'ours' },
+] as const;
+
+/** The first of each is what the others are compared with. */
+export const VARIANTS: Partial<Record<WorkName, readonly Variant[]>> = {
+  nodes: NODES,
+  plugins: PLUGINS,
+  start: STARTS,
+};
 
 /** Whether it keeps sessions: only such a server can have idle ones. */
 export function hasSessions({ cannot }: Subject): boolean {

@@ -33,6 +33,8 @@ export interface WorkResult {
   readonly size?: number;
   /** Per unit of work, one value for each round; rounds with the same index were run one after the other. */
   readonly rounds: Readonly<Record<string, readonly number[]>>;
+  /** Units of work that each had done before its first round. */
+  readonly warm?: Readonly<Record<string, number>>;
 }
 
 /** One row of the bench, or several. */
@@ -97,7 +99,7 @@ const FEWEST_ROUNDS = 3;
 export async function timed(
   loaded: readonly Loaded[],
   { rounds, roundMs, turnMs, warmMs }: Turns,
-): Promise<Record<string, Spent[]>> {
+): Promise<{ spent: Record<string, Spent[]>; warm: Record<string, number> }> {
   const warm = await warmed(loaded, warmMs);
   const turn = Math.max(turnMs * 1000, ...warm.map(({ one, cost }) => cost * (one.step ?? 1)));
   const passes = Math.max(1, Math.round((roundMs * 1000) / turn));
@@ -106,13 +108,20 @@ export async function timed(
   await interleaved(runners, Math.min(rounds, most) * passes, async ({ one, count, turns }) => {
     turns.push(await spentBy(one, count));
   });
-  return Object.fromEntries(runners.map(({ one, turns }) => [one.key, chunks(turns, passes).map(together)]));
+  return {
+    spent: Object.fromEntries(runners.map(({ one, turns }) => [one.key, chunks(turns, passes).map(together)])),
+    warm: Object.fromEntries(warm.map(({ one, units }) => [one.key, units])),
+  };
 }
 
 /** CPU time of the server per unit. */
-export async function cpuTimes(loaded: readonly Loaded[], turns: Turns): Promise<Record<string, number[]>> {
-  const times = Object.entries(await timed(loaded, turns));
-  return Object.fromEntries(times.map(([key, spent]) => [key, spent.map(({ server }) => server)]));
+export async function cpuTimes(
+  loaded: readonly Loaded[],
+  turns: Turns,
+): Promise<{ rounds: Record<string, number[]>; warm: Record<string, number> }> {
+  const { spent, warm } = await timed(loaded, turns);
+  const rounds = Object.entries(spent).map(([key, each]) => [key, each.map(({ server }) => server)]);
+  return { rounds: Object.fromEntries(rounds) as Record<string, number[]>, warm };
 }
 
 interface Runner {
@@ -138,14 +147,18 @@ function together(turns: readonly Spent[]): Spent {
 }
 
 /** @returns what a unit costs each, once V8 has compiled what is used, which takes time rather than units */
-async function warmed(loaded: readonly Loaded[], warmMs: number): Promise<readonly { one: Loaded; cost: number }[]> {
-  const all = loaded.map((one) => ({ one, cost: 0, spent: 0, wanted: warmMs * 1000 * one.servers.length }));
+async function warmed(
+  loaded: readonly Loaded[],
+  warmMs: number,
+): Promise<readonly { one: Loaded; cost: number; units: number }[]> {
+  const all = loaded.map((one) => ({ one, cost: 0, units: 0, spent: 0, wanted: warmMs * 1000 * one.servers.length }));
   for (let turn = 0; all.some(({ spent, wanted }) => turn < WARM_TURNS || spent < wanted); turn++) {
     for (const warm of all) {
       if (turn >= WARM_TURNS && warm.spent >= warm.wanted) continue;
       const count = stepped(warm.one.warmUp / WARM_TURNS, warm.one.step);
       warm.cost = (await spentBy(warm.one, count)).server;
       warm.spent += warm.cost * count;
+      warm.units += count;
     }
   }
   return all;
@@ -220,7 +233,7 @@ export function timedWork({ name, title, env, step = 1, warmUp, times = 1, prepa
         const server = servers[at]!;
         loaded.push({ key: subject.name, servers: [server], ...size, ...(await prepare(server, subject)) });
       }
-      return [{ work: name, title, unit: 'µs', rounds: await cpuTimes(loaded, plan) }];
+      return [{ work: name, title, unit: 'µs', ...(await cpuTimes(loaded, plan)) }];
     } finally {
       for (const { close } of loaded) close?.();
       await Promise.all(servers.map((server) => server.stop()));

@@ -1,5 +1,13 @@
 import { inParallel, requestsFor } from '../harness/in-parallel.js';
-import { callAdd, callModernAdd, callProgress, endSession, openSession } from '../harness/mcp-client.js';
+import {
+  callAdd,
+  callModernAdd,
+  callProgress,
+  endSession,
+  listOf,
+  listTools,
+  openSession,
+} from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
 import type { Beginning, Subject } from '../harness/subjects.js';
 import { type Load, timedWork } from '../harness/work.js';
@@ -35,6 +43,25 @@ export const modernCall = timedWork({
     load: (count) =>
       inParallel(server.port, count, (connection, index) => callModernAdd(connection, modernPath, index)),
   }),
+});
+
+/** In each list: as many as a page has. `progress` is one of them. */
+const LISTED = 1_000;
+
+export const list = timedWork({
+  name: 'list',
+  title: `tools/list of ${LISTED.toLocaleString('en')} tools in a session`,
+  env: { TOOLS: String(LISTED - 1) },
+  warmUp: 160,
+  prepare: async (server, subject) => {
+    const sessions = await openSessionsOf(server, subject, SESSIONS);
+    const check = listOf(LISTED);
+    const load: Load = (count) =>
+      inParallel(server.port, count, (connection, index) =>
+        listTools(connection, sessions[index % SESSIONS]!, index, check),
+      );
+    return { load };
+  },
 });
 
 export const progress = timedWork({

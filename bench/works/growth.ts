@@ -56,9 +56,9 @@ interface Growing {
   before: { readonly bytes: number; readonly sessions: number };
 }
 
-/** By title, number of sessions and subject. */
-type Found = Map<string, Record<number, Record<string, readonly number[]>>>;
-type Keep = (title: string, size: number, values: readonly number[]) => void;
+/** By title, number of sessions and subject: the rounds, and how warm the servers were. */
+type Found = Map<string, Record<number, Pick<WorkResult, 'rounds' | 'warm'>>>;
+type Keep = (title: string, size: number, values: readonly number[], warm?: number) => void;
 
 export const growth: Work = { name: 'growth', run };
 
@@ -66,11 +66,11 @@ async function run(plan: Plan): Promise<WorkResult[]> {
   const found: Found = new Map([CALLS, NEWCOMERS, DELIVERIES, MEMORY, STREAM_MEMORY].map((title) => [title, {}]));
   for (const subject of growing(plan)) await measure(subject, plan, found);
   return [...found].flatMap(([title, sizes]) =>
-    Object.entries(sizes).map(([size, rounds]): WorkResult => ({
+    Object.entries(sizes).map(([size, all]): WorkResult => ({
       work: 'growth',
       title,
       size: Number(size),
-      rounds,
+      ...all,
       unit: isMemory(title) ? 'bytes' : 'µs',
     })),
   );
@@ -83,12 +83,16 @@ function growing(plan: Plan): Subject[] {
 }
 
 async function measure(subject: Subject, plan: Plan, found: Found): Promise<void> {
-  const keep: Keep = (title, size, values) => {
-    const rounds = (found.get(title)![size] ??= {});
-    rounds[subject.name] = [...(rounds[subject.name] ?? []), ...values];
+  const keep: Keep = (title, size, values, units) => {
+    const { rounds, warm } = found.get(title)![size] ?? { rounds: {} };
+    const { name } = subject;
+    found.get(title)![size] = {
+      rounds: { ...rounds, [name]: [...(rounds[name] ?? []), ...values] },
+      ...(units !== undefined && { warm: { ...warm, [name]: Math.min(units, warm?.[name] ?? units) } }),
+    };
   };
   // Who has had more before takes less for as many again.
-  const keepTimes: Keep = (title, size, values) => (isMemory(title) ? undefined : keep(title, size, values));
+  const keepTimes: Keep = (title, ...all) => (isMemory(title) ? undefined : keep(title, ...all));
   const servers: Growing[] = [];
   try {
     const one = await start(subject, plan, servers);
@@ -136,7 +140,8 @@ async function resize({ server, sessions }: Growing, subject: Subject, size: num
 }
 
 async function time(title: string, loaded: readonly Loaded[], turns: Turns, keep: Keep): Promise<void> {
-  for (const [size, costs] of Object.entries(await cpuTimes(loaded, turns))) keep(title, Number(size), costs);
+  const { rounds, warm } = await cpuTimes(loaded, turns);
+  for (const [size, costs] of Object.entries(rounds)) keep(title, Number(size), costs, warm[size]);
 }
 
 function calling(one: Growing): Loaded {

@@ -39,8 +39,8 @@ interface Deployment {
   readonly sessions: readonly Session[];
 }
 
-/** Rounds by what was measured, and by deployment. */
-type Found = Map<string, Record<string, number[]>>;
+/** Rounds by what was measured, and by deployment; and how warm the deployments were. */
+type Found = Map<string, { rounds: Record<string, number[]>; warm?: Record<string, number> }>;
 
 const UNITS: Readonly<Record<string, Unit>> = {
   'tools/call in a session, calls per second': 'calls/s',
@@ -73,7 +73,7 @@ export const nodes: Work = {
     } finally {
       await redis.stop();
     }
-    return [...found].map(([title, rounds]): WorkResult => ({ work: 'nodes', title, unit: UNITS[title]!, rounds }));
+    return [...found].map(([title, all]): WorkResult => ({ work: 'nodes', title, unit: UNITS[title]!, ...all }));
   },
 };
 
@@ -110,8 +110,8 @@ async function costs(deployments: readonly Deployment[], plan: Plan, found: Foun
   const calls = await timed(loaded(calling, 6_000, 2), turns);
   const events = await timed(loaded(reporting, 4 * CONCURRENCY * REPORTS, CONCURRENCY * REPORTS), turns);
   for (const { key, redis } of deployments) {
-    const told = (title: string, all: Record<string, Spent[]>, value: (spent: Spent) => number): void =>
-      keep(found, title, key, all[key]!.map(value));
+    const told = (title: string, { spent }: typeof calls, value: (spent: Spent) => number): void =>
+      keep(found, title, key, spent[key]!.map(value));
     told(PER_SECOND, calls, ({ wall }) => 1e6 / wall);
     told(CALL, calls, ({ server }) => server);
     told(EVENT, events, ({ server }) => server);
@@ -119,6 +119,8 @@ async function costs(deployments: readonly Deployment[], plan: Plan, found: Foun
     told(CALL_REDIS, calls, (spent) => spent.redis);
     told(EVENT_REDIS, events, (spent) => spent.redis);
   }
+  found.get(CALL)!.warm = calls.warm;
+  found.get(EVENT)!.warm = events.warm;
 }
 
 function calling({ nodes, sessions }: Deployment): Load {
@@ -169,9 +171,9 @@ async function timesOf(ports: readonly number[], session: Session, id: number, n
 }
 
 function keep(found: Found, title: string, key: string, values: readonly number[]): void {
-  const rounds = found.get(title) ?? {};
-  (rounds[key] ??= []).push(...values);
-  found.set(title, rounds);
+  const all = found.get(title) ?? { rounds: {} };
+  (all.rounds[key] ??= []).push(...values);
+  found.set(title, all);
 }
 
 function portsOf(nodes: readonly ServerProcess[]): number[] {
