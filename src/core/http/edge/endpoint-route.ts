@@ -47,8 +47,8 @@ export function endpointOfConfig(config: unknown): EndpointKey | undefined {
 }
 
 /*
- * The app's body parsers run before any guard, with the app's limits, and go by the media type. So the edge hides the
- * media type until the parsers have run, and the session guard can read the body from the raw stream.
+ * The app's body parsers run before any guard, with the app's limits, and go by headers. So the edge hides those of the body until the
+ * parsers are past, and the session guard can read the body from the raw stream.
  *
  * The state is one property of the request.
  */
@@ -58,10 +58,11 @@ const MARK = Symbol('nestjs-mcp-streamable:edge');
 interface EdgeMark {
   /** The endpoint whose edge has admitted the request. */
   readonly endpoint: EndpointKey;
-  /** The `Content-Type` while it is hidden; `null`: there was none. `undefined`: nothing is hidden. */
-  hidden: string | null | undefined;
+  /** What the headers were that are hidden; `undefined`: none are. */
+  hidden: Partial<Record<Hidden, string>> | undefined;
 }
 
+type Hidden = (typeof OF_BODY)[number];
 type EdgedRequest = IncomingMessage & { [MARK]?: EdgeMark };
 
 /** Records that the edge of an endpoint has admitted a request. @internal */
@@ -76,29 +77,47 @@ export function wasAdmitted(request: EdgedRequest, endpoint: EndpointKey): boole
 }
 
 /**
- * Hides the media type of an admitted request from the app's parsers.
+ * Hides the media type of an admitted request from the app's parsers: those of every type skip an empty one.
  *
  * @param request the raw one
- * @param disguise the media type that they see instead; parsers of every type skip an empty one
  * @internal
  */
-export function hideMediaType(request: EdgedRequest, disguise: string): void {
-  const mark = request[MARK];
-  if (!mark || mark.hidden !== undefined) return;
-  mark.hidden = request.headers['content-type'] ?? null;
-  request.headers['content-type'] = disguise;
+export function hideMediaType(request: EdgedRequest): void {
+  hide(request, MEDIA_TYPE, '');
 }
 
-/** Returns whether the media type of a request is hidden. @internal */
-export function isMediaTypeHidden(request: EdgedRequest): boolean {
-  return request[MARK]?.hidden !== undefined;
+/**
+ * Hides that an admitted request has a body: without one Fastify looks for no parser.
+ *
+ * @param request the raw one
+ * @internal
+ */
+export function hideBody(request: EdgedRequest): void {
+  hide(request, OF_BODY, undefined);
 }
 
-/** Undoes {@link hideMediaType}; does nothing when nothing is hidden. @internal */
-export function restoreMediaType(request: EdgedRequest): void {
+const MEDIA_TYPE = ['content-type'] as const;
+const OF_BODY = ['content-type', 'content-length', 'transfer-encoding'] as const;
+
+/** Only headers that are there get another value, so that none is removed later: an object that loses properties is slow. */
+function hide(request: EdgedRequest, names: readonly Hidden[], value: '' | undefined): void {
   const mark = request[MARK];
-  if (!mark || mark.hidden === undefined) return;
-  if (mark.hidden === null) delete request.headers['content-type'];
-  else request.headers['content-type'] = mark.hidden;
+  if (!mark || mark.hidden) return;
+  const { headers } = request;
+  mark.hidden = {};
+  for (const name of names) {
+    if (headers[name] === undefined) continue;
+    mark.hidden[name] = headers[name];
+    headers[name] = value;
+  }
+}
+
+/** Restores what is hidden, if anything is. @internal */
+export function restoreHeaders(request: EdgedRequest): void {
+  const mark = request[MARK];
+  if (!mark?.hidden) return;
+  for (const name of OF_BODY) {
+    if (mark.hidden[name] !== undefined) request.headers[name] = mark.hidden[name];
+  }
   mark.hidden = undefined;
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import { isThenable } from '../../common/promises.js';
 import type { AdapterEdge, AroundRoute, EdgeDecision } from './edge-policy.js';
-import { type EndpointKey, endpointOfHandler, hideMediaType, restoreMediaType } from './endpoint-route.js';
+import { type EndpointKey, endpointOfHandler, hideMediaType, restoreHeaders } from './endpoint-route.js';
 
 /*
  * The edge on Express 5: one layer in front of the app's router. It reads the routes from the router's stack, when a
@@ -63,7 +63,7 @@ function installExpressEdge(
   app.use(function mcpEdge(request, response, next) {
     if (!routes.has(request)) return next();
     if (!decide(request, response)) return undefined;
-    if (request.headers['content-type']) hideMediaType(request, '');
+    hideMediaType(request);
     return next();
   });
   moveLastToFront(stack);
@@ -112,7 +112,7 @@ class MarkedRoutes {
   }
 
   readonly #restore: Handler = (request, _response, next) => {
-    restoreMediaType(request);
+    restoreHeaders(request);
     this.around?.begins(request);
     next();
   };

@@ -1,29 +1,18 @@
-import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type HttpServer, UnsupportedMediaTypeException } from '@nestjs/common';
+import type { HttpServer } from '@nestjs/common';
 import { type AdapterEdge, type AroundRoute, type EdgeDecision, SESSION_METHODS } from './edge-policy.js';
-import {
-  endpointOfConfig,
-  type EndpointKey,
-  hideMediaType,
-  isMediaTypeHidden,
-  restoreMediaType,
-} from './endpoint-route.js';
+import { endpointOfConfig, type EndpointKey, hideBody, restoreHeaders } from './endpoint-route.js';
 
 /*
  * The edge on Fastify: hooks of the endpoint's routes, known by the mark in their config. They run after the `onRequest`
  * hooks of the app, and after the `app.use()` middleware that middie runs in one of those; before parsers and guards.
  *
+ * Fastify looks for a parser of the body between their last two hooks, and finds no header that speaks of a body: so no parser of the app
+ * reads it, whatever types it takes, and the body stays on the raw stream.
+ *
  * Methods that the controller does not declare also get a route, so that the edge can refuse them. So does each path with a
  * slash at its end, which Express serves by itself (E18).
  */
-
-/**
- * Fastify refuses bodies without a parser. The parser of this type reads nothing, so the body stays on the raw stream;
- * an exact type takes precedence over the app's patterns and `*`. The parser belongs to all routes, so it refuses requests that
- * come with the type: a client could send bodies past the parsers of the app. It is random, so that no client finds it.
- */
-const DISGUISE = `application/vnd.nestjs-mcp-streamable.${randomBytes(16).toString('hex')}`;
 
 interface FastifyRequest {
   readonly raw: IncomingMessage;
@@ -62,9 +51,7 @@ interface Fastify {
   route(route: RouteDeclaration): void;
   addHook(name: 'onRequest', hook: RequestHook): void;
   addHook(name: 'onRoute', hook: (route: RouteDeclaration) => void): void;
-  hasContentTypeParser(type: string): boolean;
   hasRoute(route: { readonly url: string; readonly method: string }): boolean;
-  addContentTypeParser(type: string, parser: (request: FastifyRequest, body: unknown, done: Done) => void): void;
 }
 
 /** @internal */
@@ -91,15 +78,10 @@ function installFastifyEdge(
     else reply.hijack();
   };
   const restore: RequestHook = (request, reply, done) => {
-    restoreMediaType(request.raw);
+    restoreHeaders(request.raw);
     if (around) surround(request, reply, around);
     done();
   };
-  if (!fastify.hasContentTypeParser(DISGUISE)) {
-    fastify.addContentTypeParser(DISGUISE, ({ raw }, _body, done) =>
-      done(isMediaTypeHidden(raw) ? null : new UnsupportedMediaTypeException()),
-    );
-  }
   fastify.addHook('onRoute', (route) => {
     if (endpointOfConfig(route.config) !== endpoint) return;
     const { url } = route;
@@ -131,8 +113,7 @@ function surround(request: FastifyRequest, reply: FastifyReply, around: AroundRo
 }
 
 const hide: PayloadHook = (request, _reply, _payload, done) => {
-  // A GET has no body to be parsed.
-  if (request.raw.method !== 'GET') hideMediaType(request.raw, DISGUISE);
+  hideBody(request.raw);
   done();
 };
 

@@ -15,7 +15,7 @@ import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js
  * Its checks come before a parser or a guard of the app sees a request to one of our routes: global guards run before any
  * guard of ours, and parsers before any guard at all. So the edge sits in the router itself: the first layer of Express,
  * `onRequest` hooks of our routes on Fastify. It decides from the head, answers what it refuses on the raw response, and
- * hides the media type of the rest from the app's parsers until they are past.
+ * hides headers of the rest from the app's parsers until they are past.
  */
 
 /**
