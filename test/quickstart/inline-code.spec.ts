@@ -1,11 +1,18 @@
 import { expect, it } from 'vitest';
-import { compileInlineCode, inlineCodeOf, PAGES } from './inline-code.js';
+import { compileInlineCode, inlineCodeOf, PAGES, unknownNamesOf } from './inline-code.js';
+
+const pieces = PAGES.flatMap((page) => inlineCodeOf(page));
 
 it('calls, decorators and options within the texts of pages compile', async () => {
-  const pieces = PAGES.flatMap((page) => inlineCodeOf(page));
   const { compiled, faults } = await compileInlineCode(pieces);
   expect(compiled).toBeGreaterThan(200);
   expect(faults).toEqual([]);
+});
+
+it('names of the package within the texts of pages are exported', () => {
+  // The page of the options is made from their comments, with the names of their types.
+  const others = pieces.filter(({ page }) => page !== 'docs/options.md');
+  expect(others.flatMap(unknownNamesOf)).toEqual([]);
 });
 
 it('a call, an option and a decorator that do not compile are found', async () => {
@@ -26,7 +33,7 @@ it('a call, an option and a decorator that do not compile are found', async () =
     '@McpArgs() order: Order',
     'ctx.log(…)',
   ];
-  const pieces = [...wrong, ...right].map((code, at) => ({ page: 'page', line: at, code }));
-  const { faults } = await compileInlineCode(pieces);
+  const planted = [...wrong, ...right].map((code, at) => ({ page: 'page', line: at, code }));
+  const { faults } = await compileInlineCode(planted);
   expect(new Set(faults.map((fault) => Number(/:(\d+)/.exec(fault)![1])))).toEqual(new Set(wrong.keys()));
 });

@@ -63,24 +63,31 @@ export function inlineCodeOf(page: string): InlineCode[] {
 const VALUES = new Map<string, string>();
 /** The types of options that the package exports. */
 const OPTIONS = new Map<string, string>();
+const EXPORTED = new Set<string>();
 for (const entry of ENTRIES) {
   const module = `nestjs-mcp-streamable/${entry}`.replace(/\/?index\.ts$/, '');
   for (const [, isType, names] of read(`src/${entry}`).matchAll(/^export (type )?\{([^}]*)\}/gm)) {
     for (const [, ofType, name] of names!.matchAll(/(type )?(?:\w+ as )?(\w+)\s*(?:,|$)/g)) {
+      EXPORTED.add(name!);
       if ((isType ?? ofType) === undefined) VALUES.set(name!, VALUES.get(name!) ?? module);
       else if (/Options$|(?<!^Mcp)Registration$|Extras$|CatalogueTool$/.test(name!)) OPTIONS.set(name!, module);
     }
   }
 }
 const names = [...VALUES.keys()].join('|');
-/** Calls with arguments, decorators and constructors of the package, and members of its objects. */
+/** Calls with arguments, decorators and constructors of the package, members of its classes, and of its objects. */
 const OF_PACKAGE = new RegExp(
-  `(?<![\\w.$'"-])(?:${names})(?:\\.\\w+)*\\([^)]|@(?:${names})\\(|(?<![\\w.$/])(?:ctx|registry|mcp)\\??\\.\\w+\\(`,
+  [
+    `(?<![\\w.$'"-])(?:${names})(?:\\.\\w+)*\\([^)]`,
+    `@(?:${names})\\(`,
+    `(?<![\\w.$'"/-])(?:${names})\\.(?!ts\\b|js\\b)\\w`,
+    String.raw`(?<![\w.$/])(?:ctx|registry)\??\.\w|(?<![\w.$/])mcp\.\w+\(`,
+  ].join('|'),
 );
 const OPTION = /^([a-z]\w*): (?:['"[{]|\d[\d_.]*$|true|false|undefined|Infinity|\w+\().*/;
 
 const GLOBALS = `export {};
-type Instance<C> = C extends abstract new (...args: any) => infer I ? I : unknown;
+type Instance<C> = C extends { prototype: infer I } ? (0 extends 1 & I ? unknown : I) : unknown;
 type Options = ${[...OPTIONS].map(([name, module]) => `import('${module}').${name}`).join(' | ')};
 type Names<T> = T extends unknown ? keyof T : never;
 type Values<T, K> = T extends unknown ? (K extends keyof T ? T[K] : never) : never;
@@ -136,6 +143,17 @@ function withoutEllipses(code: string): string {
     else if (inside !== '{') written += '$any';
   }
   return written.replaceAll(/(?<=[{,]\s*),/g, '');
+}
+
+/** Names that look like those of the package: contexts of its log, classes of `@rekog/mcp-nest`, and a module of the reader. */
+const NOT_EXPORTED =
+  /^Mcp(?:Streamable|Audit|Module|Strategy|AuthModule|HttpControllerFor|RawRequest|RegistryService)$/;
+
+/** @returns the names within a text that the package does not export, though they look like it */
+export function unknownNamesOf({ page, line, code }: InlineCode): string[] {
+  return [...code.matchAll(/(?<![\w$/.'"-])((?:Mcp|Otel|Redis|InMemory)[A-Z]\w*)/g)]
+    .filter(([, name]) => !EXPORTED.has(name!) && !NOT_EXPORTED.test(name!))
+    .map(([, name]) => `${page}:${line} ${name}`);
 }
 
 /** Compiles the code within the texts of pages. @returns how many pieces were compiled, and what is wrong with which */
