@@ -8,7 +8,8 @@ import { fileURLToPath } from 'node:url';
  */
 
 const root = new URL('../../', import.meta.url);
-const folder = new URL('build/inline-code/', root);
+const TO = 'build/inline-code';
+const folder = new URL(`${TO}/`, root);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 
 const ENTRIES = readdirSync(new URL('src', root), { recursive: true, encoding: 'utf8' })
@@ -157,9 +158,7 @@ export function unknownNamesOf({ page, line, code }: InlineCode): string[] {
 }
 
 /** Compiles the code within the texts of pages. @returns how many pieces were compiled, and what is wrong with which */
-export async function compileInlineCode(
-  pieces: readonly InlineCode[],
-): Promise<{ compiled: number; faults: string[] }> {
+export async function compileInlineCode(pieces: readonly InlineCode[]): Promise<{ files: number; faults: string[] }> {
   const files = [...new Map(pieces.map((piece) => [piece.code, piece])).values()]
     .map((piece) => ({ ...piece, statement: statementOf(piece.code) }))
     .filter(({ statement }) => statement !== undefined);
@@ -168,15 +167,22 @@ export async function compileInlineCode(
   writeFileSync(new URL('globals.ts', folder), GLOBALS);
   for (const [at, { statement }] of files.entries())
     writeFileSync(new URL(`${at}.ts`, folder), `export const piece = async () => {\n${statement};\n};\n`);
+  // The declarations of the package alone, since the type check of the repository checks its sources.
+  const declarations = ['--emitDeclarationOnly', '--noCheck', '--noEmitOnError', 'false', '--outDir', `${TO}/package`];
+  const alone = ['--composite', 'false', '--incremental', 'false', '--tsBuildInfoFile', 'null'];
+  const failed = await outputOf('-p', 'src/tsconfig.build.json', ...declarations, ...alone);
   const compilerOptions = {
     noUnusedLocals: false,
     noUnusedParameters: false,
     noImplicitAny: false,
-    paths: { 'nestjs-mcp-streamable': ['../../src/index.ts'], 'nestjs-mcp-streamable/*': ['../../src/*/index.ts'] },
+    paths: {
+      'nestjs-mcp-streamable': ['./package/index.d.ts'],
+      'nestjs-mcp-streamable/*': ['./package/*/index.d.ts'],
+    },
   };
   const config = { extends: '../../tsconfig.json', compilerOptions, include: ['*.ts'], exclude: [] };
   writeFileSync(new URL('tsconfig.json', folder), JSON.stringify(config));
-  const output = await outputOfCompiler();
+  const output = failed + (await outputOf('-p', TO));
   const faults = [...output.matchAll(/^(?:.*\/)?(\d+)\.ts\(\d+,\d+\): error (TS\d+): ([^]*?)(?=^\S|$(?![^]))/gm)]
     .map(([, at, code, text]) => ({ ...files[Number(at)]!, error: code!, text: text!.trim() }))
     .filter(({ error, text, code, statement }) => {
@@ -190,16 +196,16 @@ export async function compileInlineCode(
     })
     .map(({ page, line, code, error, text }) => `${page}:${line} \`${code}\` ${error} ${text}`);
   const others = output.split('\n').filter((line) => /error TS/.test(line) && !/(?:^|\/)\d+\.ts\(/.test(line));
-  return { compiled: files.length, faults: [...faults, ...others] };
+  return { files: files.length, faults: [...faults, ...others] };
 }
 
-function outputOfCompiler(): Promise<string> {
+/** Runs the compiler. It ends with 2 when it finds faults. @returns what it says */
+function outputOf(...args: string[]): Promise<string> {
   const tsc = fileURLToPath(new URL('node_modules/@typescript/native/bin/tsc', root));
-  const args = [tsc, '-p', fileURLToPath(folder), '--pretty', 'false'];
-  // It ends with 2 when it finds faults.
-  return new Promise(
-    (resolve) => void execFile(process.execPath, args, { maxBuffer: 1e8 }, (_, stdout) => resolve(stdout)),
-  );
+  const options = { cwd: root, maxBuffer: 1e8 };
+  return new Promise((resolve) => {
+    execFile(process.execPath, [tsc, ...args, '--pretty', 'false'], options, (_, stdout) => resolve(stdout));
+  });
 }
 
 /** The pages for users of the package. The pages about its code, and about others, name what is not exported. */
