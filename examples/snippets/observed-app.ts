@@ -1,3 +1,4 @@
+import { NestFactory } from '@nestjs/core';
 // #region module
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { createObserveModule } from '@nestjs/observe';
@@ -42,3 +43,10 @@ export class StockTools {
 })
 export class AppModule {}
 // #endregion
+
+export async function create() {
+  // #region create
+  const app = await NestFactory.create(AppModule, { instrument: ObserveInstrument });
+  // #endregion
+  return app;
+}

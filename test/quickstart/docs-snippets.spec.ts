@@ -55,6 +55,16 @@ describe.each(PAGES)('the code in %s', (page) => {
   });
 });
 
+describe('code that no compiler has seen', () => {
+  /** Names of packages that are not installed here, and a list that the sources have. */
+  const OTHERS = /McpStrategy|McpTransportType|ToolGuards|GqlExecutionContext|SentryGlobalFilter|PostHog|RINGS/;
+
+  it('code that no compiler has seen is that of packages that are not installed', () => {
+    const blocks = PAGES.flatMap((page) => [...read(page).matchAll(/```typescript\n([^]*?)```/g)]);
+    expect(blocks.map(([, code]) => code!).filter((code) => !OTHERS.test(code))).toEqual([]);
+  });
+});
+
 describe.each([...PAGES, ...EXAMPLES])('the links in %s', (page) => {
   const targets = [...read(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map(([, target]) => target!);
 
