@@ -1,5 +1,5 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { Subject, type Observable, type Observer, type Subscription } from 'rxjs';
+import { Subject, Subscription, type Observable, type Observer } from 'rxjs';
 import type { McpClock, ClockTimer } from '../common/clock.js';
 import type { McpEventsReply, McpReply, PendingReply, StreamFlow } from '../calls/reply.js';
 import type { McpEvent } from '../protocol/events.js';
@@ -228,7 +228,6 @@ const SSE_HEAD = Object.freeze({
 });
 
 const COMMENT = ':\n\n';
-const COMMENT_BYTES = Buffer.from(COMMENT);
 
 /** At most so many characters are joined into one write. */
 const JOINED_CHARACTERS = 64 * 1024;
@@ -246,18 +245,17 @@ export function hasGone(raw: ServerResponse): boolean {
 }
 
 /** @internal */
-export class SseResponse implements StreamFlow, Observer<McpEvent> {
+export class SseResponse extends Subscription implements StreamFlow, Observer<McpEvent> {
   paused = false;
   private state: 'open' | 'ending' | 'closed' = 'open';
-  private subscription: Subscription | undefined;
   private resumed: Subject<void> | undefined;
   /** Holds the text of the events that are joined into the next write. */
   private pending = '';
-  /** Counts the bytes given to Node so far. */
+  /** Counts what was given to Node so far. */
   private written = 0;
   /** The size of the write that found an empty buffer: it is being sent, and does not count (P13). */
   private beingSent = 0;
-  /** Records how many bytes had been sent at the last check, and since when none was sent. */
+  /** Records how much had been sent at the last check, and since when nothing was sent. */
   private drained = 0;
   private stalledSince = 0;
 
@@ -266,7 +264,9 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
     private readonly owner: McpResponder,
     /** Present on Fastify, until the head is written. */
     private reply?: FastifyReply,
-  ) {}
+  ) {
+    super();
+  }
 
   get resumed$(): Observable<void> {
     return (this.resumed ??= new Subject<void>());
@@ -283,9 +283,7 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
     this.owner.opened(this);
     raw[SSE] = this;
     raw.on('close', onClose);
-    const subscription = events$.subscribe(this);
-    if (this.isClosed()) subscription.unsubscribe();
-    else this.subscription = subscription;
+    events$.subscribe(this);
     if (this.pending === '') raw.flushHeaders();
     else this.flush();
   }
@@ -308,6 +306,7 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
     this.flush();
     // Adapters of serverless platforms make responses that finish, and often never close.
     this.raw.on('finish', onClose).end();
+    this.unsubscribe();
   }
 
   /** Writes the joined events. */
@@ -315,7 +314,7 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
     const { pending } = this;
     if (pending === '' || this.state === 'closed') return;
     this.pending = '';
-    this.write(Buffer.from(pending));
+    this.write(pending);
   }
 
   /**
@@ -326,7 +325,7 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
   tick(patienceMs: number, comment: boolean): void {
     if (hasGone(this.raw)) return this.destroy();
     if (this.state === 'open' && !this.paused) {
-      if (comment && this.pending === '') this.write(COMMENT_BYTES);
+      if (comment && this.pending === '') this.write(COMMENT);
       return;
     }
     const now = this.owner.now();
@@ -354,21 +353,22 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
     this.pending = '';
     this.raw.off('close', onClose).off('finish', onClose).off('drain', onDrain);
     this.raw[SSE] = undefined;
-    this.subscription?.unsubscribe();
+    this.unsubscribe();
     this.resumed?.complete();
     this.owner.closed(this);
   }
 
-  private write(bytes: Buffer): void {
+  /** Node counts text that waits in UTF-16 units, which is about what it takes in memory, and encodes it when it is sent. */
+  private write(text: string): void {
     const { raw } = this;
     if (hasGone(raw)) return;
-    if (raw.writableLength === 0) this.beingSent = bytes.length;
-    this.written += bytes.length;
+    if (raw.writableLength === 0) this.beingSent = text.length;
+    this.written += text.length;
     // `false` alone means that Node's own buffer, far smaller than ours, is full; but a "drain" follows only then.
-    const full = !raw.write(bytes);
+    if (raw.write(text) || this.paused) return;
     // Adapters of serverless platforms make responses that have no length, and no "drain": they never pause.
     const tooMuch = raw.writableLength - this.beingSent > this.owner.maxBufferedBytes;
-    if (!full || this.paused || !tooMuch) return;
+    if (!tooMuch) return;
     this.paused = true;
     this.stalledSince = this.owner.now();
     this.noteProgress();
@@ -381,11 +381,6 @@ export class SseResponse implements StreamFlow, Observer<McpEvent> {
     const progress = drained > this.drained;
     this.drained = drained;
     return progress;
-  }
-
-  /** Returns whether the stream is closed. It is a method, because the compiler narrows the type of the field. */
-  private isClosed(): boolean {
-    return this.state === 'closed';
   }
 }
 

@@ -40,7 +40,7 @@ export class McpStream implements SharedStream {
   #writer: StreamWriter | undefined;
   #readers: StreamReaders | undefined;
   /** Wakes the readers on this node. */
-  #signal$: Subject<StreamSignal> | undefined;
+  #signal$: StreamSignals | undefined;
   #retry: Retry | undefined;
   /** The log does not know the stream yet, which begins here. */
   #begins: boolean;
@@ -151,12 +151,10 @@ export class McpStream implements SharedStream {
     readers.add(reader, first);
     if (reader.held) reader.started = started;
     else started();
-    const subscription = (this.#signal$ ??= new Subject()).subscribe(reader);
-    subscription.add(reader);
-    reader.subscription = subscription;
+    (this.#signal$ ??= new StreamSignals()).subscribe(reader);
     this.observer?.attached(this);
     reader.wake();
-    return subscription;
+    return reader;
   }
 
   /**
@@ -350,6 +348,16 @@ export class McpStream implements SharedStream {
   /** The log of an ended session needs no bookkeeping. @internal */
   fault(error: unknown): void {
     if (!isOver(error)) this.observer?.fault(this, error);
+  }
+}
+
+/** The Subject of a stream. Its only reader, as there nearly always is one, gets a signal without an iterator and a closure. */
+class StreamSignals extends Subject<StreamSignal> {
+  override next(signal: StreamSignal): void {
+    // oxlint-disable-next-line typescript/no-deprecated -- nothing else says who subscribes
+    const { observers } = this;
+    if (observers.length === 1) observers[0]!.next(signal);
+    else super.next(signal);
   }
 }
 

@@ -143,7 +143,7 @@ export class SharedReaders extends LocalReaders<SharedStream> {
       (result) => result && this.#claimed(reader, claim, result),
       (error: unknown) => {
         if (!(error instanceof McpStreamNotFoundError)) this.stream.fault(error);
-        if (reader.held) reader.fail(error);
+        if (reader.held) reader.error(error);
       },
     );
     claim.claiming = known.finally(() => (claim.claiming = undefined));

@@ -1,4 +1,4 @@
-import { type Observer, Subject, Subscription } from 'rxjs';
+import { type Observer, Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { Retry } from '../common/retry.js';
 import { ManualClock } from '../../testing/index.js';
@@ -69,8 +69,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000, id = 'str
       complete: () => (listening.end = 'complete'),
     };
     const reader = (listening.reader = new StreamReader(target, flow, observer, { after }));
-    reader.subscription = new Subscription(() => reader.unsubscribe());
-    listening.leave = () => reader.subscription?.unsubscribe();
+    listening.leave = () => reader.unsubscribe();
     return listening;
   };
   /** Has caught up with the log, and reads it no more. */
@@ -429,7 +428,7 @@ describe('a reader that is done', () => {
     const failed = await caughtUp();
     const left = await caughtUp();
     finished.reader.complete();
-    failed.reader.fail(new Error('why'));
+    failed.reader.error(new Error('why'));
     left.leave();
     for (const { reader } of [finished, failed, left]) {
       reader.next(await write());
@@ -437,7 +436,7 @@ describe('a reader that is done', () => {
       reader.silence();
       reader.end(9);
       reader.complete();
-      reader.fail(new Error('other'));
+      reader.error(new Error('other'));
     }
     await clock.advance(1_000);
     expect([finished.end, failed.end, left.end]).toEqual(['complete', new Error('why'), undefined]);

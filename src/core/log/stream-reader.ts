@@ -1,4 +1,4 @@
-import type { Observer, Subscription } from 'rxjs';
+import { type Observer, Subscription } from 'rxjs';
 import { deferred, type Deferred, DONE, isThenable, type MaybePromise } from '../common/promises.js';
 import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../calls/reply.js';
@@ -32,9 +32,7 @@ const PAGE = 64;
  *     reading ──replaced: a newer reader has the stream──▶ silent ──ended──▶ done
  *        └────the stream ended and all was handed out, the log refused, the response closed────▲
  */
-export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
-  /** Listens to the signals of the stream. */
-  subscription: Subscription | undefined;
+export class StreamReader extends Subscription implements Observer<StreamSignal> {
   #cursor: number;
   #behind: boolean;
   #busy = false;
@@ -58,6 +56,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     private readonly sink: Observer<McpStoredEvent>,
     { after, last = after, fresh = false }: ReaderStart,
   ) {
+    super();
     this.#own = last;
     this.#cursor = after;
     this.#behind = !fresh;
@@ -155,20 +154,22 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     if (this.#done) return;
     this.#done = true;
     this.sink.complete();
-    this.subscription?.unsubscribe();
+    this.unsubscribe();
   }
 
   /** Fails the response, which is destroyed; its client may resume. */
-  fail(error: unknown): void {
+  error(error: unknown): void {
     if (this.#done) return;
     this.#done = true;
     this.sink.error(error);
-    this.subscription?.unsubscribe();
+    this.unsubscribe();
   }
 
-  /** Ends the subscription of the response, which has closed. One method takes less memory than a closure for each response. */
-  unsubscribe(): void {
+  /** Ends the subscription of the response, which has closed, and that to the signals of the stream. */
+  override unsubscribe(): void {
+    if (this.closed) return;
     this.#done = true;
+    super.unsubscribe();
     this.log.left(this);
   }
 
@@ -187,7 +188,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
         this.#handOut(page);
       }
     } catch (error) {
-      this.fail(error);
+      this.error(error);
     }
     this.#pause();
   }
@@ -196,7 +197,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     try {
       this.#handOut(await page);
     } catch (error) {
-      this.fail(error);
+      this.error(error);
     }
     this.#retrying = false;
     if (this.#behind && this.#ready) this.#catchUp();
@@ -213,7 +214,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
   #awaitRoom(): void {
     if (this.#listens || this.#done || !this.flow.paused) return;
     this.#listens = true;
-    this.subscription?.add(this.flow.resumed$.subscribe(() => this.wake()));
+    this.add(this.flow.resumed$.subscribe(() => this.wake()));
   }
 
   #readPage(): MaybePromise<McpReadResult> {

@@ -128,7 +128,7 @@ export class LocalReaders<S extends ReadStream = ReadStream> implements StreamRe
   }
 
   fail(error: unknown): void {
-    for (const reader of this.all) reader.fail(error);
+    for (const reader of this.all) reader.error(error);
   }
 
   protected get all(): readonly StreamReader[] {
