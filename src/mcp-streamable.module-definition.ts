@@ -54,7 +54,8 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   const { path, version, guards, imports, isGlobal, name } = resolved;
   const guarded = guards.length > 0;
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
-  const controller = createEndpointController(endpoint, { ...resolved, guards: [McpBearerGuard, ...guards] });
+  const all = isWithoutAuth(definition) ? guards : [McpBearerGuard, ...guards];
+  const controller = createEndpointController(endpoint, { ...resolved, guards: all });
   const interceptors = interceptorNames(controller);
   // With a name, the services are provided by name only: by class, an app with several endpoints would silently get one of them.
   const services = SERVICES.map((part) => ({ provide: getMcpToken<object>(part, name), useClass: part }));
@@ -87,6 +88,16 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
     ],
     exports: [...services, ...stores].map(({ provide }) => provide),
   };
+}
+
+/** Whether the options have no `auth`; those of a factory are not known yet. */
+function isWithoutAuth({ providers = [] }: DynamicModule): boolean {
+  return providers.some(
+    (provider) =>
+      'useValue' in provider &&
+      provider.provide === MODULE_OPTIONS_TOKEN &&
+      (provider.useValue as Partial<McpStreamableOptions>).auth === undefined,
+  );
 }
 
 /** Checks the argument of `forRoot()` before Nest reads it. @throws McpOptionError */

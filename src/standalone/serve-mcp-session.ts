@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { resolveOptions } from '../core/common/options.js';
+import { after } from '../core/common/promises.js';
 import type { McpReply, PendingReply } from '../core/calls/reply.js';
 import { assertNoCursor, type McpEndpoint, type McpIncoming, refuseModern } from '../core/eras/mcp-endpoint.js';
 import { hostOriginPolicy } from '../core/http/edge/edge-policy.js';
@@ -79,7 +80,7 @@ class SessionEndpoint implements Pick<McpEndpoint, 'post' | 'get' | 'delete'> {
     const exchange = this.session.receive(incoming, body);
     if (session) return exchange;
     const named = { [SESSION_ID_HEADER]: this.session.sessionId };
-    const reply = exchange.reply.then((answer): McpReply => {
+    const reply = after(exchange.reply, (answer): McpReply => {
       return answer.kind === 'json' ? { ...answer, headers: named } : answer;
     });
     return { reply, cancel: () => exchange.cancel() };

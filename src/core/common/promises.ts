@@ -53,6 +53,36 @@ export function isThenable<T>(value: T | PromiseLike<T>): value is PromiseLike<T
   return typeof (value as Partial<PromiseLike<T>> | null | undefined)?.then === 'function';
 }
 
+/** Runs a function, and returns a promise of what it returns or throws, without the cost of an `async` function. */
+export function promiseOf<T>(run: () => T | PromiseLike<T>): Promise<T> {
+  try {
+    return Promise.resolve(run());
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+/** Goes on with a value: at once, or when its promise resolves. */
+export function after<T, R>(value: T | PromiseLike<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
+  // The then() of some libraries returns nothing.
+  return isThenable(value) ? Promise.resolve(value).then(next) : next(value);
+}
+
+/** Goes on with what a function returns or throws: at once, or when its promise settles. */
+export function settle<T, R>(
+  run: () => T | PromiseLike<T>,
+  fulfilled: (value: T) => MaybePromise<R>,
+  rejected: (error: unknown) => MaybePromise<R>,
+): MaybePromise<R> {
+  let value: T | PromiseLike<T>;
+  try {
+    value = run();
+  } catch (error) {
+    return rejected(error);
+  }
+  return isThenable(value) ? Promise.resolve(value).then(fulfilled, rejected) : fulfilled(value);
+}
+
 /** Waits for `task`, but not longer than `limitMs`. @returns whether it was done in time */
 export async function within(task: Promise<unknown>, limitMs: number, clock: McpClock): Promise<boolean> {
   let over!: () => void;

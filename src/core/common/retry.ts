@@ -1,5 +1,5 @@
 import type { McpClock, ClockTimer } from './clock.js';
-import type { MaybePromise } from './promises.js';
+import { type MaybePromise, promiseOf } from './promises.js';
 
 /** Says how often and for how long an attempt is repeated. */
 export interface RetryPolicy {
@@ -28,7 +28,7 @@ export class Retry {
   ) {}
 
   run<T>(attempt: () => T | PromiseLike<T>): Promise<T> {
-    return begin(attempt).catch((error: unknown) => this.#goOn(attempt, error));
+    return promiseOf(attempt).catch((error: unknown) => this.#goOn(attempt, error));
   }
 
   /**
@@ -49,7 +49,7 @@ export class Retry {
     fulfilled: (value: T) => void,
     rejected: (error: unknown) => never,
   ): Promise<void> {
-    return begin(attempt).then(fulfilled, (error: unknown) => this.#goOn(attempt, error).then(fulfilled, rejected));
+    return promiseOf(attempt).then(fulfilled, (error: unknown) => this.#goOn(attempt, error).then(fulfilled, rejected));
   }
 
   async #goOn<T>(attempt: () => T | PromiseLike<T>, failure: unknown): Promise<T> {
@@ -89,14 +89,5 @@ export class Retry {
         resolve();
       }
     });
-  }
-}
-
-/** Runs the first attempt, nearly always the only one, without the cost of an `async` function. */
-function begin<T>(attempt: () => T | PromiseLike<T>): Promise<T> {
-  try {
-    return Promise.resolve(attempt());
-  } catch (error) {
-    return Promise.reject(error);
   }
 }

@@ -24,7 +24,7 @@ export function createEndpointController(endpoint: EndpointKey, extras: Resolved
   class McpEndpointController extends McpController {
     @Post()
     @OfEndpoint
-    override post(@Req() request: object, @Res() response: object): Promise<void> {
+    override post(@Req() request: object, @Res() response: object): void | Promise<void> {
       return super.post(request, response);
     }
 
@@ -36,7 +36,7 @@ export function createEndpointController(endpoint: EndpointKey, extras: Resolved
 
     @Delete()
     @OfEndpoint
-    override delete(@Req() request: object, @Res() response: object): Promise<void> {
+    override delete(@Req() request: object, @Res() response: object): void | Promise<void> {
       return super.delete(request, response);
     }
   }

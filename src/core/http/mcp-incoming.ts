@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { McpClock } from '../common/clock.js';
-import { isThenable } from '../common/promises.js';
+import { after, type MaybePromise } from '../common/promises.js';
 import type { McpIncoming } from '../eras/mcp-endpoint.js';
 import type { CallAdmission } from '../calls/call-admission.js';
 import type { McpResponseMode } from '../calls/exchange.js';
@@ -19,7 +19,8 @@ import {
 } from '../protocol/json-rpc.js';
 import { addressOf } from '../protocol/local-caller.js';
 import { isModernRevision } from '../protocol/revisions.js';
-import { discardBody, type InterruptBody, readBody } from './edge/body-reader.js';
+import { type BodyReaderOptions, discardBody, type InterruptBody, readBody } from './edge/body-reader.js';
+import { type RequestState, stateOf } from './edge/endpoint-route.js';
 import type { ResolvedHttpOptions } from './http.options.js';
 import { hasGone } from './responder.js';
 import { kindOf, principalText, UnknownPrincipalError, userOf } from './principal.js';
@@ -52,18 +53,9 @@ export function rawRequest(request: PlatformRequest): IncomingMessage {
   return request.raw ?? (request as unknown as IncomingMessage);
 }
 
-/**
- * A property of the request holds the result of reading it. A `WeakMap` of objects that live for one request would load the
- * garbage collector.
- */
-const INCOMING = Symbol('nestjs-mcp-streamable:incoming');
-const BODY = Symbol('nestjs-mcp-streamable:body');
-const SERVED = Symbol('nestjs-mcp-streamable:served');
-
-interface ReadRequest {
-  [INCOMING]?: McpIncoming | undefined;
-  [BODY]?: IncomingBody | undefined;
-  [SERVED]?: true;
+/** Returns what is known of a request. @param request the platform's */
+function known(request: object): RequestState {
+  return stateOf(rawRequest(request as PlatformRequest));
 }
 
 /** Returns what was read of a request before it was refused: its caller, and its message unless it is one of a batch. */
@@ -71,7 +63,7 @@ export function readOf(request: object): {
   readonly principal: string | undefined;
   readonly message: JsonRpcNotification | JsonRpcRequest | undefined;
 } {
-  const { [INCOMING]: incoming, [BODY]: body } = request as ReadRequest;
+  const { incoming, body } = known(request);
   const [message] = body?.messages.length === 1 ? body.messages : [];
   return { principal: incoming?.principal, message: message && 'method' in message ? message : undefined };
 }
@@ -117,8 +109,9 @@ export class McpRequestReader {
 
   /** Returns the request as it was read, to the controller that serves it. @throws Error when no guard has read it */
   of(request: object): McpIncoming {
-    (request as ReadRequest)[SERVED] = true;
-    const incoming = (request as ReadRequest)[INCOMING];
+    const state = known(request);
+    state.isServed = true;
+    const { incoming } = state;
     if (!incoming)
       throw new Error(
         'The session guard did not run. A class given as "sessionGuard" must call super.canActivate(context).',
@@ -128,18 +121,18 @@ export class McpRequestReader {
 
   /** Returns whether the controller has begun to serve a request. */
   isServed(request: object): boolean {
-    return SERVED in request;
+    return known(request).isServed;
   }
 
   /** Releases the messages of a request that is answered as a stream, which may last for hours. */
   release(request: object): void {
-    const read = request as ReadRequest;
-    read[INCOMING] = read[BODY] = undefined;
+    const state = known(request);
+    state.incoming = state.body = undefined;
   }
 
   /** Returns the messages of a request, also of a refused one: the error for it carries its id. */
   bodyOf(request: object): IncomingBody | undefined {
-    return (request as ReadRequest)[BODY];
+    return known(request).body;
   }
 
   /**
@@ -151,28 +144,52 @@ export class McpRequestReader {
    *   is no room (E15)
    * @throws UnknownPrincipalError
    */
-  async read(request: PlatformRequest & ReadRequest, response?: ServerResponse): Promise<McpIncoming> {
+  read(request: PlatformRequest, response?: ServerResponse): MaybePromise<McpIncoming> {
     const { method, headers } = request;
     if (method === 'GET' && !acceptsMediaTypes(headers.accept, SSE_TYPE)) {
       throw notAcceptable(headers.accept, 'a GET must accept "text/event-stream"');
     }
+    if (method !== 'POST') {
+      known(request).body = NO_BODY;
+      return this.#identified(request, NO_BODY);
+    }
     // The principal is computed before the body is read only if it decides whether to read it.
-    const strained = method === 'POST' && this.admission.strained;
-    const counts = method === 'POST' && this.held !== undefined && response !== undefined && !isSmall(headers);
-    const early: unknown = strained || counts ? await this.options.principal(request) : undefined;
-    const refusal = strained ? this.#refusal(request, early) : undefined;
-    const held = counts ? this.#hold(request, response, this.held, early) : undefined;
-    const { maxBodyValues } = this.options;
-    const body = method === 'POST' ? readMessages(await this.#text(request, refusal, held), maxBodyValues) : NO_BODY;
-    request[BODY] = body;
-    if (body.messages.some(listens) && !acceptsMediaTypes(headers.accept, SSE_TYPE))
-      throw notAcceptable(headers.accept, 'a POST of "subscriptions/listen" must accept "text/event-stream"');
-    if (refusal && body.messages.some(beginsCall)) throw refusal;
-    const returned: unknown = strained || counts ? early : this.options.principal(request);
-    const principal = this.#principal(isThenable(returned) ? await returned : returned, request);
+    const { strained } = this.admission;
+    const counts = this.held !== undefined && response !== undefined && !isSmall(headers);
+    if (!strained && !counts) {
+      return after(this.#text(request), (text) => this.#identified(request, this.#messages(request, text)));
+    }
+    return after(this.options.principal(request), (early: unknown) => {
+      const refusal = strained ? this.#refusal(request, early) : undefined;
+      const held = counts ? this.#hold(request, response, this.held!, early) : undefined;
+      return after(this.#text(request, refusal, held), (text) => {
+        const body = this.#messages(request, text);
+        if (refusal && body.messages.some(beginsCall)) throw refusal;
+        return this.#incoming(request, body, early, held);
+      });
+    });
+  }
+
+  /** Reads the messages of a POST, and keeps them on the request. */
+  #messages(request: PlatformRequest, text: string): IncomingBody {
+    const body = readMessages(text, this.options.maxBodyValues);
+    known(request).body = body;
+    const { accept } = request.headers;
+    if (body.messages.some(listens) && !acceptsMediaTypes(accept, SSE_TYPE))
+      throw notAcceptable(accept, 'a POST of "subscriptions/listen" must accept "text/event-stream"');
+    return body;
+  }
+
+  #identified(request: PlatformRequest, body: IncomingBody): MaybePromise<McpIncoming> {
+    return after(this.options.principal(request), (returned: unknown) => this.#incoming(request, body, returned));
+  }
+
+  /** @param returned what `principal` has returned */
+  #incoming(request: PlatformRequest, body: IncomingBody, returned: unknown, held?: HeldBody): McpIncoming {
+    const { method, headers, params: routeParams } = request;
+    const principal = this.#principal(returned, request);
     const protocolVersion = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
     const era = method === 'POST' ? classifyPost({ protocolVersion }, body) : 'legacy';
-    const { params: routeParams } = request;
     const incoming: McpIncoming = {
       era,
       principal,
@@ -184,7 +201,7 @@ export class McpRequestReader {
       held,
       ...(routeParams && Object.keys(routeParams).length > 0 && { routeParams }),
     };
-    request[INCOMING] = incoming;
+    known(request).incoming = incoming;
     return incoming;
   }
 
@@ -194,7 +211,7 @@ export class McpRequestReader {
   }
 
   /** Reads the body. @param refusal of calls of this caller: only what may be an answer or a notification is read */
-  #text(request: PlatformRequest, refusal: McpError | undefined, held: HeldBody | undefined): Promise<string> {
+  #text(request: PlatformRequest, refusal?: McpError, held?: HeldBody): MaybePromise<string> {
     const { accept, 'content-type': type } = request.headers;
     if (type !== JSON_TYPE && !isJsonMediaType(type)) {
       const text = `The Content-Type is ${shown(type)}; a POST needs "application/json".`;
@@ -207,19 +224,8 @@ export class McpRequestReader {
     if (refusal && isModernCall(request.headers)) throw refusal;
     const maxBytes = refusal ? Math.min(maxBodyBytes, MAX_ANSWER_BYTES) : maxBodyBytes;
     const { clock } = this;
-    const text = readBody(rawRequest(request), {
-      maxBytes,
-      timeoutMs,
-      minBytesPerSecond,
-      clock,
-      platform: request,
-      underWay: this.#underWay,
-      held,
-    });
-    if (!refusal) return text;
-    return text.catch((error: unknown) => {
-      throw error instanceof McpError && error.code === 'PAYLOAD_TOO_LARGE' ? refusal : error;
-    });
+    const read = { maxBytes, timeoutMs, minBytesPerSecond, clock, platform: request, underWay: this.#underWay, held };
+    return refusal ? answerOf(rawRequest(request), read, refusal) : readBody(rawRequest(request), read);
   }
 
   /** @param returned what `principal` has returned: its bytes count for the principal, or for the address without one */
@@ -260,6 +266,15 @@ export class McpRequestReader {
     }
     const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns the id of the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
     throw new UnknownPrincipalError(text);
+  }
+}
+
+/** Reads the body of a caller whose calls are refused. @throws the refusal for a body that is too large for an answer */
+async function answerOf(request: IncomingMessage, options: BodyReaderOptions, refusal: McpError): Promise<string> {
+  try {
+    return await readBody(request, options);
+  } catch (error) {
+    throw error instanceof McpError && error.code === 'PAYLOAD_TOO_LARGE' ? refusal : error;
   }
 }
 

@@ -1,5 +1,6 @@
 import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
 import type { McpSessionInfo } from '../calls/mcp-call.js';
+import { after, type MaybePromise } from '../common/promises.js';
 import { McpEndpoint } from '../eras/mcp-endpoint.js';
 import { EDGE_POLICY, type EdgePolicy } from './edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './edge/endpoint-route.js';
@@ -53,21 +54,20 @@ export class McpSessionGuard implements CanActivate {
   }
 
   /** @internal */
-  async canActivate(context: ExecutionContext): Promise<boolean> {
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     const http = context.switchToHttp();
     const request = http.getRequest<PlatformRequest>();
     // The request may have bypassed the edge, for example if a middleware of the app rewrote its URL (E1, E2).
     const refusal = admittedOrRefused(rawRequest(request), this.edgeKey, this.edge);
     if (refusal) throw refusal;
-    const incoming = await this.reader.read(request, rawResponse(http.getResponse<object>()));
-    const { era, method, body, principal } = incoming;
-    // This is checked first: at shutdown sessions end one by one, and a 404 would make their clients initialize again
-    // here (E13).
-    this.endpoint.assertTaken(method, body);
-    if (!this.endpoint.hasSessions(era)) return true;
-    incoming.session = await sessionOf(incoming, this.endpoint.legacy.sessions, (session) =>
-      this.canAccess(session, request, principal),
-    );
-    return true;
+    return after(this.reader.read(request, rawResponse(http.getResponse<object>())), (incoming) => {
+      const { era, principal } = incoming;
+      if (!this.endpoint.hasSessions(era)) return true;
+      const mayUse = (session: McpSessionInfo): MaybePromise<boolean> => this.canAccess(session, request, principal);
+      return after(sessionOf(incoming, this.endpoint.legacy.sessions, mayUse), (session) => {
+        incoming.session = session;
+        return true;
+      });
+    });
   }
 }

@@ -1,5 +1,6 @@
 import { Delete, Get, Inject, Post, Req, Res } from '@nestjs/common';
 import type { Observable } from 'rxjs';
+import { after } from '../common/promises.js';
 import { McpClock } from '../common/clock.js';
 import { McpEndpoint, type McpIncoming } from '../eras/mcp-endpoint.js';
 import type { McpEvent } from '../protocol/events.js';
@@ -39,19 +40,21 @@ export abstract class McpController {
 
   /** Takes messages of a client: each request among them becomes a call, and is answered by JSON or by a stream (P1–P3). */
   @Post()
-  async post(@Req() request: object, @Res() response: object): Promise<void> {
+  post(@Req() request: object, @Res() response: object): void | Promise<void> {
     if (this.responses.isAnswered(response)) return;
     const incoming = this.requests.of(request);
-    const exchange = await this.endpoint.post(incoming);
-    const reply = await this.responses.replyOf(exchange, response);
-    if (reply.kind !== 'events')
-      return this.responses.send(response, this.challenges.by?.reply(reply, request) ?? reply);
-    const stream = this.responses.stream(response);
-    if (!stream) return exchange.cancel();
-    this.requests.release(request);
-    const events$: Observable<McpEvent> = reply.open(stream);
-    // A request with a valid token is answered even if the token expires meanwhile; a subscription would never end.
-    stream.start(listens(incoming) ? whileAuthorized(events$, request, this.clock) : events$);
+    return after(this.endpoint.post(incoming), (exchange) =>
+      after(this.responses.replyOf(exchange, response), (reply) => {
+        if (reply.kind !== 'events')
+          return this.responses.send(response, this.challenges.by?.reply(reply, request) ?? reply);
+        const stream = this.responses.stream(response);
+        if (!stream) return exchange.cancel();
+        this.requests.release(request);
+        const events$: Observable<McpEvent> = reply.open(stream);
+        // A request with a valid token is answered even if the token expires meanwhile; a subscription would never end.
+        stream.start(listens(incoming) ? whileAuthorized(events$, request, this.clock) : events$);
+      }),
+    );
   }
 
   /** Opens a stream of the session: the standalone one, or the one of `Last-Event-ID` from where the client stopped (G1–G9). */
@@ -70,10 +73,11 @@ export abstract class McpController {
 
   /** Ends the session (S12). */
   @Delete()
-  async delete(@Req() request: object, @Res() response: object): Promise<void> {
+  delete(@Req() request: object, @Res() response: object): void | Promise<void> {
     if (this.responses.isAnswered(response)) return;
-    await this.endpoint.delete(this.requests.of(request));
-    this.responses.send(response, { kind: 'empty', status: 204 });
+    return this.endpoint
+      .delete(this.requests.of(request))
+      .then(() => this.responses.send(response, { kind: 'empty', status: 204 }));
   }
 }
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Subject, Subscription, type Observable, type Observer } from 'rxjs';
+import { isThenable, type MaybePromise } from '../common/promises.js';
 import type { McpClock, ClockTimer } from '../common/clock.js';
 import type { McpEventsReply, McpReply, PendingReply, StreamFlow } from '../calls/reply.js';
 import type { McpEvent } from '../protocol/events.js';
@@ -66,18 +67,12 @@ export class McpResponder {
    *
    * @param response Express' `Response` or Fastify's `FastifyReply`
    */
-  async replyOf(exchange: PendingReply, response: object): Promise<McpReply> {
+  replyOf(exchange: PendingReply, response: object): MaybePromise<McpReply> {
     const raw = rawResponse(response);
-    // The response is watched: the request's own "close" comes when its body is read.
-    const cancel = (): void => exchange.cancel();
-    raw.on('close', cancel);
     // The response may have closed while the request was read, guarded, or its session looked up.
-    if (hasGone(raw)) cancel();
-    try {
-      return await exchange.reply;
-    } finally {
-      raw.off('close', cancel);
-    }
+    if (hasGone(raw)) exchange.cancel();
+    const { reply } = exchange;
+    return isThenable(reply) ? whileOpen(raw, exchange, reply) : reply;
   }
 
   /** Returns whether the head of a response is written. */
@@ -189,6 +184,17 @@ export class McpResponder {
     this.unflushed = [];
     for (const stream of streams) stream.flush();
   };
+}
+
+async function whileOpen(raw: ServerResponse, exchange: PendingReply, reply: Promise<McpReply>): Promise<McpReply> {
+  // The response is watched: the request's own "close" comes when its body is read.
+  const cancel = (): void => exchange.cancel();
+  raw.on('close', cancel);
+  try {
+    return await reply;
+  } finally {
+    raw.off('close', cancel);
+  }
 }
 
 /** Returns Node's response behind the adapter's. */

@@ -1,4 +1,4 @@
-import { isThenable, type MaybePromise } from '../common/promises.js';
+import { after, type MaybePromise } from '../common/promises.js';
 import { type McpSessionInfo, routeText } from '../calls/mcp-call.js';
 import { beginsSession, revisionOf, unknownSession } from '../eras/legacy/legacy-endpoint.js';
 import type { McpIncoming } from '../eras/mcp-endpoint.js';
@@ -18,11 +18,11 @@ import { isCrossOrigin } from './edge/host-origin.js';
  * @throws McpError INVALID_REQUEST (E9, S4), BAD_REQUEST (S5, S10), SESSION_NOT_FOUND (S6, S7)
  * @internal
  */
-export async function sessionOf(
+export function sessionOf(
   incoming: McpIncoming,
   sessions: { lookup(id: string): MaybePromise<KnownSession | undefined> },
   mayUse: (session: McpSessionInfo) => MaybePromise<boolean>,
-): Promise<KnownSession | undefined> {
+): MaybePromise<KnownSession | undefined> {
   const { headers, method, body } = incoming;
   const id = singleHeader(headers[SESSION_ID_HEADER]);
   const begins = method === 'POST' && beginsSession(body);
@@ -30,14 +30,22 @@ export async function sessionOf(
     if (begins) return undefined;
     throw withoutSessionId(incoming);
   }
-  const found = sessions.lookup(id);
-  const known = isThenable(found) ? await found : found;
-  // A session of one tenant is unknown at the path of another.
-  const { routeParams } = incoming;
-  const began = known?.info.routeParams;
-  const elsewhere = routeParams !== began && routeText(routeParams) !== routeText(began);
-  const may = known && !elsewhere && mayUse(known.info);
-  const session = (isThenable(may) ? await may : may) ? known : undefined;
+  return after(sessions.lookup(id), (known) => {
+    // A session of one tenant is unknown at the path of another.
+    const { routeParams } = incoming;
+    const began = known?.info.routeParams;
+    const elsewhere = routeParams !== began && routeText(routeParams) !== routeText(began);
+    if (!known || elsewhere) return used(undefined, begins, headers);
+    return after(mayUse(known.info), (may) => used(may ? known : undefined, begins, headers));
+  });
+}
+
+/** @param session the one that the request names, if its caller may use it */
+function used(
+  session: KnownSession | undefined,
+  begins: boolean,
+  headers: McpIncoming['headers'],
+): KnownSession | undefined {
   if (begins) {
     // A client that has lost its session initializes again, often with the old id in its headers (S3).
     if (!session) return undefined;

@@ -34,8 +34,11 @@ export class UnservedRequests {
    * @param request the platform's
    * @returns when it is answered
    */
-  async ended(request: object, response: object): Promise<void> {
-    if (!this.#isUnserved(request, response)) return;
+  ended(request: object, response: object): void | Promise<void> {
+    if (this.#isUnserved(request, response)) return this.#endedUnserved(request, response);
+  }
+
+  async #endedUnserved(request: object, response: object): Promise<void> {
     // Nest calls the controller some microtasks after `next.handle()`.
     await nextTurn();
     if (this.#isUnserved(request, response)) this.#answer(request as PlatformRequest, response);

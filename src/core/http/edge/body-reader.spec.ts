@@ -42,9 +42,9 @@ beforeEach(async () => {
   server = createServer(async (request, response) => {
     requests.push(request);
     const overrides = await before(request);
-    outcome = readBody(request, { maxBytes: MAX_BYTES, timeoutMs: TIMEOUT_MS, clock, ...overrides }).catch(
-      (error: McpError) => error,
-    );
+    const read = async (): Promise<string> =>
+      readBody(request, { maxBytes: MAX_BYTES, timeoutMs: TIMEOUT_MS, clock, ...overrides });
+    outcome = read().catch((error: McpError) => error);
     server.emit('reading');
     const result = await outcome;
     if (!(result instanceof McpError)) return void response.end(result);

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { ClockTimer, McpClock } from '../../common/clock.js';
+import type { MaybePromise } from '../../common/promises.js';
 import { type HeldBody, SMALL_BODY_BYTES } from '../../calls/held-bytes.js';
 import { McpError, shown } from '../../protocol/errors.js';
 
@@ -65,7 +66,7 @@ export interface BodyReaderOptions {
  * @see docs/protocol-rules.md E6, E7, E11, E15
  * @internal
  */
-export async function readBody(request: IncomingMessage, options: BodyReaderOptions): Promise<string> {
+export function readBody(request: IncomingMessage, options: BodyReaderOptions): MaybePromise<string> {
   const { maxBytes } = options;
   const encoding = request.headers['content-encoding'] ?? '';
   // A decompressed body could exceed the limit without being counted.
@@ -75,7 +76,20 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
   }
   if (request.readableDidRead || request.readableEnded) return takenBody(request, options);
   if (Number(request.headers['content-length']) > maxBytes) throw tooLarge(maxBytes);
-  // Node emits the request before it reads the body: a body in the same packet arrives one turn later.
+  const bytes = arrived(request, options);
+  return bytes ? decoded(bytes) : readLater(request, options);
+}
+
+/**
+ * Goes on when a body that came in one packet with its head has arrived: Node emits the request before it reads the body.
+ *
+ * @internal
+ */
+export function whenArrived(goOn: () => void): void {
+  void A_TURN.then(goOn);
+}
+
+async function readLater(request: IncomingMessage, options: BodyReaderOptions): Promise<string> {
   await A_TURN;
   return decoded(arrived(request, options) ?? (await collected(request, options)));
 }

@@ -35,7 +35,7 @@ export interface AroundRoute {
   /** Called before the guards with the request that they will see. */
   begins(request: object): void;
   /** Called when Nest has done all, whether or not there is an answer. */
-  ended(request: object, response: object): Promise<void>;
+  ended(request: object, response: object): void | Promise<void>;
 }
 
 /** Answers requests in front of the app. @returns whether the request was answered; it goes on otherwise @internal */

@@ -1,5 +1,7 @@
 import 'reflect-metadata';
 import type { IncomingMessage } from 'node:http';
+import type { McpIncoming } from '../../eras/mcp-endpoint.js';
+import type { IncomingBody } from '../../protocol/json-rpc.js';
 
 /** Identifies one endpoint of an app; each `forRoot()` call makes one. @internal */
 export type EndpointKey = symbol;
@@ -49,31 +51,44 @@ export function endpointOfConfig(config: unknown): EndpointKey | undefined {
 /*
  * The app's body parsers run before any guard, with the app's limits, and go by headers. So the edge hides those of the body until the
  * parsers are past, and the session guard can read the body from the raw stream.
- *
- * The state is one property of the request.
  */
 
-const MARK = Symbol('nestjs-mcp-streamable:edge');
+const STATE = Symbol('nestjs-mcp-streamable:request');
 
-interface EdgeMark {
+/**
+ * What this room knows of a request, in one property of Node's request. A `WeakMap` of objects that live for one request would load
+ * the garbage collector.
+ */
+export class RequestState {
   /** The endpoint whose edge has admitted the request. */
-  readonly endpoint: EndpointKey;
+  endpoint: EndpointKey | undefined;
   /** What the headers were that are hidden; `undefined`: none are. */
   hidden: Partial<Record<Hidden, string>> | undefined;
+  /** The messages, also of a request that was refused after they were read. */
+  body: IncomingBody | undefined;
+  /** The request, read and checked. */
+  incoming: McpIncoming | undefined;
+  /** Whether the controller has begun to serve it. */
+  isServed = false;
 }
 
 type Hidden = (typeof OF_BODY)[number];
-type EdgedRequest = IncomingMessage & { [MARK]?: EdgeMark };
+type StatefulRequest = IncomingMessage & { [STATE]?: RequestState };
+
+/** Returns what this room knows of a request. @param request the raw one @internal */
+export function stateOf(request: StatefulRequest): RequestState {
+  return (request[STATE] ??= new RequestState());
+}
 
 /** Records that the edge of an endpoint has admitted a request. @internal */
-export function markAdmitted(request: EdgedRequest, endpoint: EndpointKey): void {
+export function markAdmitted(request: StatefulRequest, endpoint: EndpointKey): void {
   // If two endpoints share a path on Express, and a version in a header separates them, both edges decide.
-  request[MARK] = { endpoint, hidden: request[MARK]?.hidden };
+  stateOf(request).endpoint = endpoint;
 }
 
 /** Returns whether the edge of this endpoint has admitted the request. @internal */
-export function wasAdmitted(request: EdgedRequest, endpoint: EndpointKey): boolean {
-  return request[MARK]?.endpoint === endpoint;
+export function wasAdmitted(request: StatefulRequest, endpoint: EndpointKey): boolean {
+  return request[STATE]?.endpoint === endpoint;
 }
 
 /**
@@ -82,7 +97,7 @@ export function wasAdmitted(request: EdgedRequest, endpoint: EndpointKey): boole
  * @param request the raw one
  * @internal
  */
-export function hideMediaType(request: EdgedRequest): void {
+export function hideMediaType(request: StatefulRequest): void {
   hide(request, MEDIA_TYPE, '');
 }
 
@@ -92,7 +107,7 @@ export function hideMediaType(request: EdgedRequest): void {
  * @param request the raw one
  * @internal
  */
-export function hideBody(request: EdgedRequest): void {
+export function hideBody(request: StatefulRequest): void {
   hide(request, OF_BODY, undefined);
 }
 
@@ -100,24 +115,24 @@ const MEDIA_TYPE = ['content-type'] as const;
 const OF_BODY = ['content-type', 'content-length', 'transfer-encoding'] as const;
 
 /** Only headers that are there get another value, so that none is removed later: an object that loses properties is slow. */
-function hide(request: EdgedRequest, names: readonly Hidden[], value: '' | undefined): void {
-  const mark = request[MARK];
-  if (!mark || mark.hidden) return;
+function hide(request: StatefulRequest, names: readonly Hidden[], value: '' | undefined): void {
+  const state = request[STATE];
+  if (!state || state.hidden) return;
   const { headers } = request;
-  mark.hidden = {};
+  state.hidden = {};
   for (const name of names) {
     if (headers[name] === undefined) continue;
-    mark.hidden[name] = headers[name];
+    state.hidden[name] = headers[name];
     headers[name] = value;
   }
 }
 
 /** Restores what is hidden, if anything is. @internal */
-export function restoreHeaders(request: EdgedRequest): void {
-  const mark = request[MARK];
-  if (!mark?.hidden) return;
+export function restoreHeaders(request: StatefulRequest): void {
+  const state = request[STATE];
+  if (!state?.hidden) return;
   for (const name of OF_BODY) {
-    if (mark.hidden[name] !== undefined) request.headers[name] = mark.hidden[name];
+    if (state.hidden[name] !== undefined) request.headers[name] = state.hidden[name];
   }
-  mark.hidden = undefined;
+  state.hidden = undefined;
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import { isThenable } from '../../common/promises.js';
+import { whenArrived } from './body-reader.js';
 import type { AdapterEdge, AroundRoute, EdgeDecision } from './edge-policy.js';
 import { type EndpointKey, endpointOfHandler, hideMediaType, restoreHeaders } from './endpoint-route.js';
 
@@ -64,7 +65,8 @@ function installExpressEdge(
     if (!routes.has(request)) return next();
     if (!decide(request, response)) return undefined;
     hideMediaType(request);
-    return next();
+    // Then the guards need not wait for the body.
+    return request.method === 'POST' ? whenArrived(next) : next();
   });
   moveLastToFront(stack);
   return () => routes.paths();

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
+import { whenArrived } from './body-reader.js';
 import { type AdapterEdge, type AroundRoute, type EdgeDecision, SESSION_METHODS } from './edge-policy.js';
 import { endpointOfConfig, type EndpointKey, hideBody, restoreHeaders } from './endpoint-route.js';
 
@@ -74,8 +75,11 @@ function installFastifyEdge(
   const fastify = adapter.getInstance() as Fastify;
   const urls = new Set<string>();
   const edge: RequestHook = (request, reply, done) => {
-    if (decide(request.raw, reply.raw)) done();
-    else reply.hijack();
+    const { raw } = request;
+    if (!decide(raw, reply.raw)) reply.hijack();
+    // Then the guards need not wait for the body.
+    else if (raw.method === 'POST') whenArrived(done);
+    else done();
   };
   const restore: RequestHook = (request, reply, done) => {
     restoreHeaders(request.raw);
