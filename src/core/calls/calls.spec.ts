@@ -180,7 +180,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
       return recorded.promise;
     };
     const waiting = begin({ client, succeeded });
-    expect(await settled(waiting.exchange.reply)).toBe(false);
+    expect(await settled(Promise.resolve(waiting.exchange.reply))).toBe(false);
     expect([waiting.call.state, calls.count, kept]).toEqual(['open', 1, [[1, { a: 1 }]]]);
     recorded.resolve();
     expect(await answerOf(waiting.exchange)).toMatchObject({ answer: { id: 1, result: { a: 1 } } });

@@ -82,6 +82,7 @@ async function setup(kind: SinkKind, { requests = [1], ...form }: Form = {}) {
   });
   /** The requests that the log waits for. */
   const open = async () => (await store.unfinished('n')).flatMap(({ requests }) => requests);
+  exchange.streamLater();
   return { clock, store, exchange, begun, written, clientGone, open };
 }
 
@@ -90,7 +91,7 @@ const turn = () => new Promise((resolve) => void setImmediate(resolve));
 /** Returns what has been replied so far. */
 async function replyOf({ reply }: Exchange): Promise<McpReply | undefined> {
   let given: McpReply | undefined;
-  reply.then((value) => (given = value), ignore);
+  Promise.resolve(reply).then((value) => (given = value), ignore);
   await turn();
   return given;
 }

@@ -1,6 +1,6 @@
 import { EMPTY, type Observable } from 'rxjs';
 import type { McpClock, ClockTimer } from '../common/clock.js';
-import { deferred, DONE, quiet } from '../common/promises.js';
+import { type Deferred, deferred, DONE, type MaybePromise, quiet } from '../common/promises.js';
 import type { McpExchange, McpReply, StreamFlow } from './reply.js';
 import type { HttpRefusal } from '../protocol/errors.js';
 import type { RequestId } from '../protocol/json-rpc.js';
@@ -32,9 +32,11 @@ export type McpResponseMode = 'auto' | 'sse' | 'json';
  * not when it is delivered; the stream ends with the last settlement, in the same write.
  */
 export class Exchange implements McpExchange {
-  readonly #reply = deferred<McpReply>();
-  readonly reply: Promise<McpReply> = this.#reply.promise;
-  #state: ExchangeState;
+  /** The reply, once it is given. */
+  #given: McpReply | undefined;
+  /** Waits for the reply; a refusal rejects it. */
+  #waiting: Deferred<McpReply> | undefined;
+  #state: ExchangeState = { is: 'undecided', answers: [], settled: [], timer: undefined };
   #unsettled: number;
   #headOnly = false;
 
@@ -43,9 +45,18 @@ export class Exchange implements McpExchange {
     private readonly form: ExchangeForm,
   ) {
     this.#unsettled = requests.length;
-    const { mode, clock, sseAfterMs } = form;
-    const timer = mode === 'auto' ? clock.setTimeout(() => this.stream(), sseAfterMs) : undefined;
-    this.#state = { is: 'undecided', answers: [], settled: [], timer };
+  }
+
+  get reply(): MaybePromise<McpReply> {
+    return this.#given ?? (this.#waiting ??= deferred<McpReply>()).promise;
+  }
+
+  /** Makes it a stream after `sseAfterMs`. Called when its requests are dispatched: those that were answered need no timer. */
+  streamLater(): void {
+    const state = this.#state;
+    const { mode, clock, sseAfterMs } = this.form;
+    if (state.is !== 'undecided' || mode !== 'auto') return;
+    state.timer = clock.setTimeout(() => this.stream(), sseAfterMs);
   }
 
   get carries(): 'messages' | 'answers' | 'nothing' {
@@ -97,7 +108,7 @@ export class Exchange implements McpExchange {
     if (state.is !== 'undecided' || this.requests.length > 1) return false;
     this.form.clock.clear(state.timer);
     this.#state = ENDED;
-    this.#reply.reject(error);
+    (this.#waiting ??= deferred<McpReply>()).reject(error);
     return true;
   }
 
@@ -118,7 +129,7 @@ export class Exchange implements McpExchange {
     if (state.is === 'streaming') state.sink.end();
     else {
       this.form.clock.clear(state.timer);
-      this.#reply.resolve({ kind: 'accepted' });
+      this.#give({ kind: 'accepted' });
     }
     this.form.clientGone?.();
   }
@@ -141,7 +152,7 @@ export class Exchange implements McpExchange {
     const entries = entry.data === undefined && answers.length > 0 ? answers : [...answers, entry];
     let written = DONE;
     for (const one of entries) written = quiet(sink.write(one));
-    this.#reply.resolve({
+    this.#give({
       kind: 'events',
       open: (flow) => {
         streaming.opened = true;
@@ -161,9 +172,14 @@ export class Exchange implements McpExchange {
   #replyWithJson({ answers, timer }: Undecided, refusal?: HttpRefusal): void {
     this.form.clock.clear(timer);
     this.#state = ENDED;
-    if (answers.length === 0) return this.#reply.resolve({ kind: 'events', open: () => EMPTY });
+    if (answers.length === 0) return this.#give({ kind: 'events', open: () => EMPTY });
     const body = this.form.batch ? `[${answers.map(({ data }) => data).join(',')}]` : answers[0]!.data;
-    this.#reply.resolve(refusal ? { kind: 'json', body, ...refusal } : { kind: 'json', body });
+    this.#give(refusal ? { kind: 'json', body, ...refusal } : { kind: 'json', body });
+  }
+
+  #give(reply: McpReply): void {
+    this.#given = reply;
+    this.#waiting?.resolve(reply);
   }
 }
 
@@ -212,7 +228,7 @@ interface Undecided {
   readonly is: 'undecided';
   readonly answers: { readonly data: string; readonly settles: RequestId }[];
   readonly settled: RequestId[];
-  readonly timer: ClockTimer | undefined;
+  timer: ClockTimer | undefined;
 }
 
 const ENDED: ExchangeState = { is: 'ended' };

@@ -9,7 +9,7 @@ import type {
   LoggingLevel,
   RequestMeta,
 } from '@modelcontextprotocol/server';
-import { quiet } from '../common/promises.js';
+import { type MaybePromise, quiet } from '../common/promises.js';
 import { withoutEnvelope } from '../protocol/era.js';
 import { extensionOf } from '../protocol/extensions.js';
 import type { RequestId } from '../protocol/json-rpc.js';
@@ -60,7 +60,7 @@ export interface HandlerRound {
   /** The result in place of that of the method. */
   readonly answer: object | undefined;
   /** Makes the value of the handler inside the plugins that limit it. */
-  valueOf<T>(produce: () => Promise<T>): Promise<T>;
+  valueOf<T>(produce: () => MaybePromise<T>): MaybePromise<T>;
   /**
    * Resolves when the method may run; `undefined`: at once.
    *

@@ -1,4 +1,5 @@
 import type { Observable } from 'rxjs';
+import type { MaybePromise } from '../common/promises.js';
 import type { RequestId } from '../protocol/json-rpc.js';
 import type { HttpRefusal } from '../protocol/errors.js';
 import type { McpEvent } from '../protocol/events.js';
@@ -61,16 +62,14 @@ export interface OutboundMessage {
 
 /** Decides the reply to one POST. @internal */
 export interface PendingReply {
-  /** Resolves when it is clear how to answer. Rejects with an `McpError`. */
-  readonly reply: Promise<McpReply>;
+  /** The reply, or a promise of it while it is not clear how to answer. Rejects with an `McpError`. */
+  readonly reply: MaybePromise<McpReply>;
   /** Called when the client has disconnected before the reply was ready. */
   cancel(): void;
 }
 
-const accepted: McpReply = { kind: 'accepted' };
-
 /** The reply to notifications and responses that were taken (P1). @internal */
-export const ACCEPTED: PendingReply = { reply: Promise.resolve(accepted), cancel: () => {} };
+export const ACCEPTED: PendingReply = { reply: { kind: 'accepted' }, cancel: () => {} };
 
 /**
  * Takes the messages and answers of all requests of one POST.

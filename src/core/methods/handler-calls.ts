@@ -1,5 +1,6 @@
 import type { InputRequiredResult } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
+import type { MaybePromise } from '../common/promises.js';
 import { logger } from '../calls/operator-log.js';
 import { McpContext } from '../calls/mcp-context.js';
 import type { McpCall } from '../calls/mcp-call.js';
@@ -59,7 +60,7 @@ export class HandlerCalls {
     handler: CalledHandler<Args, T>,
     args: Args,
     fault?: Error,
-  ): Promise<T | InputRequiredResult> {
+  ): MaybePromise<T | InputRequiredResult> {
     askIfOutdated(handler);
     const request = { target, params, ...retryFields(call.message as JsonRpcRequest) };
     let run: HandlerRun;
@@ -78,7 +79,7 @@ export class HandlerCalls {
   #hooked<Args, T>(
     run: HandlerRun,
     { call, runs, handler, args }: HookedCall<Args, T>,
-  ): Promise<T | InputRequiredResult> {
+  ): MaybePromise<T | InputRequiredResult> {
     const sent = args as Readonly<Record<string, unknown>>;
     const pluginRun = new PluginRun(runs, call, sent, run, () => handler.refusal(args, this.context(call)));
     return pluginRun.serve(() =>
@@ -93,7 +94,7 @@ export class HandlerCalls {
    * Refuses a run that cannot begin, inside the rings around it. A caller from which guards hide the handler would learn that it exists
    * (D31).
    */
-  #refused<Args, T>(call: McpCall, handler: CalledHandler<Args, T>, args: Args, error: unknown): Promise<T> {
+  #refused<Args, T>(call: McpCall, handler: CalledHandler<Args, T>, args: Args, error: unknown): MaybePromise<T> {
     const fail = (): Promise<never> => Promise.reject(error);
     const refusal = (): Promise<T | undefined> => handler.refusal(args, this.context(call));
     const answer = (refused: T | undefined): T | Promise<T> => refused ?? fail();

@@ -1,7 +1,7 @@
 import { ERAS, SERVER_INFO_META_KEY } from '../protocol/era.js';
 import { isObject } from '../protocol/json-rpc.js';
 import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server';
-import { isThenable, type MaybePromise } from '../common/promises.js';
+import { type MaybePromise, settle } from '../common/promises.js';
 import type { McpCall, McpHttpCall } from '../calls/mcp-call.js';
 import type { McpDispatcher } from '../calls/mcp-dispatcher.js';
 import type { McpTarget } from '../calls/mcp-target.js';
@@ -60,11 +60,10 @@ export class MethodDispatcher implements McpDispatcher {
     if (method.extension !== undefined) assertExtension(method.extension, call);
     const params = method.read(call.message as JsonRpcRequest, call.era);
     if (!ERAS[call.era].typesResults) return method.serve(params, call);
-    const result = method.serve(params, call);
-    if (!isThenable(result)) return this.#modern(result, method, call);
-    return result.then(
-      (settled) => this.#modern(settled, method, call),
-      (error: unknown) => {
+    return settle(
+      () => method.serve(params, call),
+      (result) => this.#modern(result, method, call),
+      (error) => {
         throw method.asks ? withoutUrlRequired(error) : error;
       },
     );

@@ -327,7 +327,7 @@ describe('a method that cannot ask', () => {
     ['returned questions', () => inputRequired({ requestState: 'step 1' })],
   ])('a method that cannot ask is a run that is over: its handler has %s', async (_, handler) => {
     const { run, ctx } = new Rig('modern').begin();
-    await run.serve(async () => handler(ctx)).catch(() => {});
+    await Promise.resolve(run.serve(async () => handler(ctx))).catch(() => {});
     await expect(ctx.elicit('a', form())).rejects.toMatchObject({ name: 'McpServerRequestError', code: 'CALL_OVER' });
   });
 });

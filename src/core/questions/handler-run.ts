@@ -1,5 +1,5 @@
 import type { InputRequiredResult, InputResponses, LoggingLevel } from '@modelcontextprotocol/server';
-import { DONE, quiet } from '../common/promises.js';
+import { DONE, type MaybePromise, quiet, settle } from '../common/promises.js';
 import type { McpCall, McpProgress, OutboundMessage, OutboundOptions } from '../calls/mcp-call.js';
 import type { McpClientPort } from '../calls/mcp-context.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
@@ -196,9 +196,26 @@ export class HandlerRun implements McpClientPort {
    *
    * @throws what the handler threw, unless the run is marked; MissingRequiredClientCapabilityError
    */
-  async serve<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
+  serve<T>(handler: () => MaybePromise<T>): MaybePromise<T | InputRequiredResult> {
+    return settle(
+      handler,
+      (value) => {
+        if (this.#state !== RUNNING || sdk.isInputRequiredResult(value))
+          return this.#rounds(handler, { status: 'fulfilled', value });
+        this.#state = ENDED;
+        return value;
+      },
+      (reason) => this.#rounds(handler, { status: 'rejected', reason }),
+    );
+  }
+
+  /** Goes on with a run that may ask. @param first how its first round has ended */
+  async #rounds<T>(
+    handler: () => MaybePromise<T>,
+    first: PromiseSettledResult<T>,
+  ): Promise<T | InputRequiredResult> {
     try {
-      let result = await this.#once(handler);
+      let result = await this.#resultOf(first);
       if (!this.call.asksAtOnce) {
         if (!sdk.isInputRequiredResult(result)) return result;
         this.#marked = true;
@@ -210,7 +227,7 @@ export class HandlerRun implements McpClientPort {
             `"${this.call.method}" asked for input ${MAX_ROUNDS} times in a row. The server ended the call.`,
           );
         await this.#fulfil(result);
-        result = await this.#once(handler);
+        result = await this.#resultOf(await outcomeOf(handler));
       }
       return result;
     } catch (error) {
@@ -221,14 +238,8 @@ export class HandlerRun implements McpClientPort {
     }
   }
 
-  /** Runs the handler once. */
-  async #once<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
-    let outcome: PromiseSettledResult<T | InputRequiredResult>;
-    try {
-      outcome = { status: 'fulfilled', value: await handler() };
-    } catch (reason) {
-      outcome = { status: 'rejected', reason };
-    }
+  /** Returns the result of one round. @throws what the handler threw, unless the run is marked */
+  async #resultOf<T>(outcome: PromiseSettledResult<T>): Promise<T | InputRequiredResult> {
     const asks = outcome.status === 'fulfilled' && sdk.isInputRequiredResult(outcome.value);
     if (asks || this.#state !== RUNNING) await this.#memory?.once.settled();
     const state = this.#state;
@@ -478,6 +489,14 @@ export class HandlerRun implements McpClientPort {
   get #binding(): StateBinding {
     const { principal, routeParams, method } = this.call;
     return { principal, routeParams, method, ...this.request! };
+  }
+}
+
+async function outcomeOf<T>(handler: () => MaybePromise<T>): Promise<PromiseSettledResult<T>> {
+  try {
+    return { status: 'fulfilled', value: await handler() };
+  } catch (reason) {
+    return { status: 'rejected', reason };
   }
 }
 

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { FORMATS } from '../../common/formats.js';
+import { isThenable } from '../../common/promises.js';
 import { randomToken } from '../../common/random-token.js';
 import { MCP_OPTIONS } from '../../common/options.js';
 import type { McpHttpCall, McpSessionInfo } from '../../calls/mcp-call.js';
@@ -70,8 +71,10 @@ export class LegacyEndpoint {
     return (await this.#session(known)).open(lastEventId);
   }
 
-  async delete({ info: { id } }: KnownSession): Promise<void> {
-    if (!(await this.#asking(id, () => this.sessions.end(id, 'deleted')))) throw unknownSession();
+  delete({ info: { id } }: KnownSession): Promise<void> {
+    return this.#asking(id, () => this.sessions.end(id, 'deleted')).then((ended) => {
+      if (!ended) throw unknownSession();
+    });
   }
 
   #asking<T>(sessionId: string, ask: () => Promise<T>): Promise<T> {
@@ -188,16 +191,16 @@ class Initialization implements PendingReply {
     const initialize = JSON.stringify(params);
     const record = { id: this.#id, principal, routeParams, protocolVersion, initialize, format: FORMATS.sessions };
     const caps = capsFor(principal, limits);
-    const create = async (): Promise<McpCreateOutcome> => {
-      let outcome = await store.create(record, caps);
+    const create = (): Promise<McpCreateOutcome> => this.#asking(() => store.create(record, caps));
+    let outcome: McpCreateOutcome;
+    try {
+      outcome = await create();
       // The record is tried again, because another newcomer may take the place first.
-      while (outcome === 'total-cap' && (await this.#makeRoom(caps))) outcome = await store.create(record, caps);
-      return outcome;
-    };
-    const outcome = await this.#asking(create).catch(async (error: unknown) => {
+      while (outcome === 'total-cap' && (await this.#asking(() => this.#makeRoom(caps)))) outcome = await create();
+    } catch (error) {
       await sessions.discard(this.#id, undefined);
       throw error;
-    });
+    }
     if (outcome !== 'created') throw this.#refusal(outcome, caps);
   }
 
@@ -239,31 +242,27 @@ class Initialization implements PendingReply {
 
   /** Begins the session. @returns the answer: with the id of the session, if it has begun */
   async #begin(request: JsonRpcRequest, recorded: string): Promise<McpReply> {
-    const { sessions, runtime } = this.endpoint;
+    const { sessions, store, runtime } = this.endpoint;
     const { principal, routeParams } = this.http;
     const session = (this.#session = new McpSession({ id: this.#id, principal, routeParams }, runtime));
     sessions.begin(session);
     if (this.#gone) void session.end('initialize-failed');
     try {
-      return await this.#serve(session, request, recorded);
+      await this.#asking(() => runtime.store.open(this.#id));
+      this.#assertOpen();
+      const served = session.receive(this.http, { batch: false, messages: [request] }).reply;
+      const reply = isThenable(served) ? await served : served;
+      this.#assertOpen();
+      if (!session.initialized || reply.kind !== 'json') return reply;
+      const { protocolVersion } = session.info;
+      if (protocolVersion !== recorded) await this.#asking(() => store.patch(this.#id, { protocolVersion }));
+      if (!sessions.add(session)) throw retryLater('UNAVAILABLE', FAILED, 5);
+      this.#begun = true;
+      runtime.event({ type: 'created', sessionId: this.#id, session: session.info });
+      return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
     } finally {
       if (!this.#begun) await sessions.discard(this.#id, session);
     }
-  }
-
-  async #serve(session: McpSession, request: JsonRpcRequest, recorded: string): Promise<McpReply> {
-    const { sessions, store, runtime } = this.endpoint;
-    await this.#asking(() => runtime.store.open(this.#id));
-    this.#assertOpen();
-    const reply = await session.receive(this.http, { batch: false, messages: [request] }).reply;
-    this.#assertOpen();
-    if (!session.initialized || reply.kind !== 'json') return reply;
-    const { protocolVersion } = session.info;
-    if (protocolVersion !== recorded) await this.#asking(() => store.patch(this.#id, { protocolVersion }));
-    if (!sessions.add(session)) throw retryLater('UNAVAILABLE', FAILED, 5);
-    this.#begun = true;
-    runtime.event({ type: 'created', sessionId: this.#id, session: session.info });
-    return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
   }
 
   /**

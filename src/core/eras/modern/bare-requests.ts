@@ -48,6 +48,7 @@ export class BareRequests {
     for (const call of made) calls.dispatch(call);
     // The stream begins last: a refusal of the dispatcher has an HTTP status.
     if (mode === 'sse') exchange.stream();
+    exchange.streamLater();
     return exchange;
   }
 }

@@ -229,7 +229,7 @@ describe('Subscriptions', () => {
     const response = await opened({ toolsListChanged: true });
     changes$.complete();
     expect([response.gists, response.completed]).toEqual([['ack', 'end'], true]);
-    const late = await listen({ toolsListChanged: true }).reply.catch((error: unknown) => error);
+    const late = await Promise.resolve(listen({ toolsListChanged: true }).reply).catch((error: unknown) => error);
     expect(late).toMatchObject({ code: 'UNAVAILABLE' });
     expectNothingLeft();
   });
@@ -281,7 +281,9 @@ describe('Subscriptions', () => {
     ['a fault', new Error('secret'), 'INTERNAL_ERROR', 1],
   ])('Subscriptions pass on %s of the server', async (_what, error, code, faults) => {
     make({ capabilities: () => Promise.reject(error) });
-    const refused = await listen({ toolsListChanged: true }, undefined, 'x').reply.catch((reason: unknown) => reason);
+    const refused = await Promise.resolve(listen({ toolsListChanged: true }, undefined, 'x').reply).catch(
+      (reason: unknown) => reason,
+    );
     expect(refused).toMatchObject({ code });
     expect((refused as Error).message).not.toContain('secret');
     expect(reported).toHaveBeenCalledTimes(faults);
@@ -304,7 +306,7 @@ describe('Subscriptions', () => {
           try {
             const serving = listen(filter, chance(0.5) ? 'ann' : undefined);
             servings.push(serving);
-            serving.reply.then(
+            Promise.resolve(serving.reply).then(
               (reply) => reply.kind === 'events' && chance(0.8) && responses.push(new Response().open(reply)),
               () => {},
             );

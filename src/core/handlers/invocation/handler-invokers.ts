@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig, type ContextId, ContextIdFactory, ModuleRef, ModulesContainer } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
-import { isThenable } from '../../common/promises.js';
+import { after, isThenable, settle } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { McpHandlerTarget } from '../../calls/mcp-target.js';
 import { logger } from '../../calls/operator-log.js';
@@ -312,23 +312,23 @@ export class MethodInvoker implements HandlerRunner {
     return this.calls.instance(request);
   }
 
-  async run(raw: unknown, context: McpContext): Promise<unknown> {
+  run(raw: unknown, context: McpContext): unknown {
     const invocation = this.#invocation(raw, context);
     const { context: seen, response } = invocation;
     const { request } = seen;
-    try {
-      // Each `await` costs a turn, so only promises are awaited.
-      const calls = this.calls.ofStatic ?? this.calls.for(request);
-      const call = isThenable(calls) ? await calls : calls;
-      const answer = call(request, response, next);
-      return isThenable(answer) ? await answer : answer;
-    } catch (error) {
-      if (invocation.entered || !isDenial(error)) throw error;
-      context.mcpCall.denied = true;
-      throw denialOf(error, response);
-    } finally {
-      invocation.end();
-    }
+    return settle(
+      () => after(this.calls.ofStatic ?? this.calls.for(request), (call) => call(request, response, next)),
+      (answer) => {
+        invocation.end();
+        return answer;
+      },
+      (error) => {
+        invocation.end();
+        if (invocation.entered || !isDenial(error)) throw error;
+        context.mcpCall.denied = true;
+        throw denialOf(error, response);
+      },
+    );
   }
 
   visible(context: McpContext): boolean | Promise<boolean> {

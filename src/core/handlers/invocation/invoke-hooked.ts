@@ -1,3 +1,4 @@
+import type { MaybePromise } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { McpQuestion } from '../../calls/mcp-questions.js';
 import type { McpHandlerTarget } from '../../calls/mcp-target.js';
@@ -12,7 +13,7 @@ export function invokeHooked<Args extends Readonly<Record<string, unknown>>, T>(
   handler: Served<Args, T> & Hooked & McpHandlerTarget,
   args: Args,
   context: McpContext,
-): Promise<T> {
+): MaybePromise<T> {
   askIfOutdated(handler);
   if (!handler.runs) return handler.invoke(args, context);
   const asking = {

@@ -243,7 +243,7 @@ export function featureEntry(
     key,
     options,
     option: optionsOf(options),
-    run: (args, context) => invokeHooked(entry, args, context),
+    run: async (args, context) => invokeHooked(entry, args, context),
     ...served(runner(undefined), about, (value) => feature.resultOf(value, options)),
   };
   return entry;

@@ -68,7 +68,7 @@ interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args
   readonly source?: string | undefined;
 }
 
-export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, unknown> {
+export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, object> {
   /** Modern clients mirror these arguments into headers (`x-mcp-header`); frozen, and mostly empty. */
   readonly paramHeaders: readonly ParamHeader[];
   /** Whether it is a GET or HEAD route too. */

@@ -1,5 +1,5 @@
-import { isThenable } from '../../common/promises.js';
-import type { McpContext } from '../../calls/mcp-context.js';
+import { after, type MaybePromise, settle } from '../../common/promises.js';
+import type { HandlerRound, McpContext } from '../../calls/mcp-context.js';
 import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import type { McpHandlerTarget } from '../../calls/mcp-target.js';
 import { logger } from '../../calls/operator-log.js';
@@ -16,12 +16,12 @@ export interface HandlerRunner {
    * drained: tagged values are sent at once, the one untagged value is the result.
    *
    * @param raw the arguments as the client sent them
-   * @returns what the method returned, as interceptors and filters left it
+   * @returns what the method returned, as interceptors and filters left it, or a promise of it; what it throws, it may throw at once
    * @throws HandlerDeniedError when the caller was not let in
    * @throws McpHandlerSignal when the result is not needed any more
    * @throws any other error of the handler, its interceptors, pipes and filters
    */
-  run(raw: unknown, context: McpContext): Promise<unknown>;
+  run(raw: unknown, context: McpContext): unknown;
   /**
    * Returns whether the guards that can decide without arguments accept this caller. Never rejects.
    *
@@ -81,7 +81,7 @@ export interface Served<Args, Result> extends Pick<McpHandlerTarget, 'metadata'>
    * @returns the result in the form of the protocol
    * @throws an error that becomes a JSON-RPC error; the failure of a tool is part of its result instead
    */
-  invoke(args: Args, context: McpContext): Promise<Result>;
+  invoke(args: Args, context: McpContext): MaybePromise<Result>;
   /** Returns whether a list shows the entry to this caller: decided by the guards that do not read arguments. */
   visible(context: McpContext): boolean | Promise<boolean>;
   /**
@@ -143,10 +143,12 @@ export function served<Args, Result>(
     const maxBytes = context.mcpCall.bound?.maxReadBytes ?? Infinity;
     return withFilesRead(value, { as: as!, maxBytes, signal: () => context.signal });
   };
-  const runAndRead = async (args: Args, context: McpContext): Promise<unknown> => {
-    const value = await handler.run(args, context);
-    return as && !isPlainText(value) ? read(value, context) : value;
-  };
+  const runAndRead = (args: Args, context: McpContext): unknown =>
+    after(handler.run(args, context), (value) => (as && !isPlainText(value) ? read(value, context) : value));
+  const resultOf = (value: unknown, args: Args, context: McpContext): MaybePromise<Result> =>
+    value instanceof TooManyBytes
+      ? (context.mcpCall.bound!.insteadOf({}, `more than ${value.read - 1}`) as Result)
+      : toResult(value, args);
   /** Returns the result that says that a tool failed. @throws the error of any other handler */
   const failed = async (thrown: unknown, args: Partial<Args>, context: McpContext): Promise<Result> => {
     const error = (await isHidden(thrown, context)) ? notFound(kind, asked(args)) : thrown;
@@ -155,23 +157,23 @@ export function served<Args, Result>(
     if (kind === 'tool') return toToolFailure(error, { kind, name, failures, request, report }) as Result;
     throw toReadFailure(error, { kind, name: asked(args), failures, request, report });
   };
-  const invoke = async (args: Args, context: McpContext): Promise<Result> => {
-    const { round } = context;
+  const inRound = async (round: HandlerRound, args: Args, context: McpContext): Promise<Result> => {
     try {
-      let value = round ? await round.valueOf(() => runAndRead(args, context)) : await handler.run(args, context);
-      if (round?.answer) return round.answer as Result;
-      if (!round && as && !isPlainText(value)) value = await read(value, context);
-      if (value instanceof TooManyBytes) {
-        return context.mcpCall.bound!.insteadOf({}, `more than ${value.read - 1}`) as Result;
-      }
-      const result = toResult(value, args);
-      return isThenable(result) ? await result : result;
+      const value = await round.valueOf(() => runAndRead(args, context));
+      return (round.answer as Result | undefined) ?? (await resultOf(value, args, context));
     } catch (thrown) {
-      if (round?.answer) return round.answer as Result;
-      return await failed(thrown, args, context);
+      return (round.answer as Result | undefined) ?? (await failed(thrown, args, context));
     } finally {
-      round?.end();
+      round.end();
     }
+  };
+  const invoke = (args: Args, context: McpContext): MaybePromise<Result> => {
+    if (context.round) return inRound(context.round, args, context);
+    return settle(
+      () => after(runAndRead(args, context), (value) => resultOf(value, args, context)),
+      (result) => result,
+      (thrown) => failed(thrown, args, context),
+    );
   };
   return {
     origin,

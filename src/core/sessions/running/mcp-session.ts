@@ -196,6 +196,7 @@ export class McpSession implements CallingClient {
         else this.#take(http, message);
       }
     }
+    exchange.streamLater();
     return exchange;
   }
 
@@ -428,9 +429,11 @@ export class McpSession implements CallingClient {
     } catch (error) {
       this.report(error);
     }
-    await within(this.#streams.flushed(), FLUSH_MS, this.runtime.clock);
+    const flushed = this.#streams.flushed();
+    if (flushed) await within(flushed, FLUSH_MS, this.runtime.clock);
     this.#streams.end();
-    await within(this.#streams.bookkept(), FLUSH_MS, this.runtime.clock);
+    const bookkept = this.#streams.bookkept();
+    if (bookkept) await within(bookkept, FLUSH_MS, this.runtime.clock);
     const closed$ = (this.#closed$ ??= new AsyncSubject());
     closed$.next(reason);
     closed$.complete();
