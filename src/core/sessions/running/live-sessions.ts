@@ -257,8 +257,9 @@ export class LiveSessions {
     this.#track(this.#endLive(id, live, reason, rest));
   }
 
+  /** @param end never rejects */
   #track(end: Promise<void>): void {
-    const ending = end.finally(() => this.#ending.delete(ending));
+    const ending = end.then(() => void this.#ending.delete(ending));
     this.#ending.add(ending);
   }
 
@@ -276,10 +277,10 @@ export class LiveSessions {
   }
 
   /** Drops a log; retries after transient faults, since no other node would. Never rejects. */
-  async dropLog(id: string, reason: McpSessionEndReason = 'ended-elsewhere'): Promise<void> {
+  dropLog(id: string, reason: McpSessionEndReason = 'ended-elsewhere'): Promise<void> {
     const lastError = { code: REQUEST_FAILED, message: endedText(reason) };
     const drop = () => this.runtime.store.drop(id, lastError);
-    await this.#drops.run(drop).catch((error: unknown) => this.runtime.storeFault(id, error));
+    return this.#drops.run(drop).catch((error: unknown) => this.runtime.storeFault(id, error));
   }
 
   /** @throws McpError UNAVAILABLE when this node stops */

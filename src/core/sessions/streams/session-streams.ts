@@ -250,14 +250,15 @@ export class SessionStreams implements StreamObserver {
     this.#known(stream)?.replaced(reader, upTo);
   }
 
-  /** Settles when every message is in the log and with the readers here, or never will be. */
-  async flushed(): Promise<void> {
-    await Promise.all(this.#all.map((stream) => stream.flushed()));
+  /** Settles when every message is in the log and with the readers here, or never will be; `undefined`: there are no streams. */
+  flushed(): Promise<unknown> | undefined {
+    const all = this.#all;
+    return all.length > 0 ? Promise.all(all.map((stream) => stream.flushed())) : undefined;
   }
 
-  /** Settles when the bookkeeping of a shared log is done: above all the release of its readers. */
-  async bookkept(): Promise<void> {
-    if (this.#bookkeeping) await Promise.all(this.#bookkeeping);
+  /** Settles when the bookkeeping of a shared log is done: above all the release of its readers; `undefined`: there is none. */
+  bookkept(): Promise<unknown> | undefined {
+    return this.#bookkeeping && this.#bookkeeping.size > 0 ? Promise.all(this.#bookkeeping) : undefined;
   }
 
   /** Ends all responses and streams, because the session is over. */
