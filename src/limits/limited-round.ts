@@ -39,7 +39,8 @@ interface LimitParts {
  * entered; the error of a timeout is the result of the round, whatever the handler, interceptors and filters make of the signal.
  */
 export class LimitedRound implements McpRunHooks {
-  readonly #timedOut = deferred<never>();
+  /** Fails the round, whatever the handler does. */
+  #fail: ((error: Error) => void) | undefined;
   #state: 'guarded' | 'waiting' | 'running' | 'ended' = 'guarded';
   #leave: (() => void) | undefined;
   #turn: Deferred<void> | undefined;
@@ -57,12 +58,20 @@ export class LimitedRound implements McpRunHooks {
     this.#leftMs = parts.limits.timeoutMs ?? Infinity;
   }
 
-  async around(next: () => Promise<Passed>): Promise<Passed> {
-    try {
-      return await Promise.race([next(), this.#timedOut.promise]);
-    } finally {
-      this.#end();
-    }
+  around(next: () => Promise<Passed>): Promise<Passed> {
+    return new Promise((resolve, reject) => {
+      this.#fail = reject;
+      next().then(
+        (passed) => {
+          this.#end();
+          resolve(passed);
+        },
+        (error: unknown) => {
+          this.#end();
+          reject(error as Error);
+        },
+      );
+    });
   }
 
   /** Takes a place. */
@@ -144,7 +153,7 @@ export class LimitedRound implements McpRunHooks {
 
   #timeout(text: string): void {
     const error = new McpHandlerTimeoutError(text);
-    this.#timedOut.reject(error);
+    this.#fail?.(error);
     this.run.call.expire(error);
   }
 

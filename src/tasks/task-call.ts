@@ -30,15 +30,18 @@ export class TaskCall implements McpRunHooks, TaskPort {
     run.call.taskPort = this;
   }
 
-  async around(next: () => Promise<Passed>): Promise<Passed> {
+  around(next: () => Promise<Passed>): Promise<Passed> {
     const work = next();
-    const outcome: TaskOutcome = await work.then(
-      (value) => ({ status: 'fulfilled', value }),
-      (reason: unknown) => ({ status: 'rejected', reason: withoutUrlRequired(reason) }),
+    const over = (outcome: TaskOutcome): void => {
+      // A task that is being stored is not wanted any more. One that was stored in this turn may not be known here yet.
+      this.#settle('ordinary');
+      if (this.#making) void quiet(this.#making.then((task) => task?.settle(outcome)));
+    };
+    // It is over before the call is answered with the result.
+    work.then(
+      (value) => over({ status: 'fulfilled', value }),
+      (reason: unknown) => over({ status: 'rejected', reason: withoutUrlRequired(reason) }),
     );
-    // A task that is being stored is not wanted any more. One that was stored in this turn may not be known here yet.
-    this.#settle('ordinary');
-    if (this.#making) void quiet(this.#making.then((task) => task?.settle(outcome)));
     return work;
   }
 

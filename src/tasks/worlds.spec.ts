@@ -184,20 +184,19 @@ class World {
     const asking = { isMarked: false, takeRequestState: () => undefined, ask: async () => ({}) };
     const run = new PluginRun(hooked, call, {}, asking, async () => {});
     const round = new PluginRound(run);
-    run
-      .serve(() => round.serve(() => this.#handle(work, round, script, end)))
-      .then(
-        (result) => {
-          const { resultType, taskId } = result as { resultType?: string; taskId?: string };
-          if (call.state === 'cancelled') return;
-          call.answered();
-          work.outcome = resultType === 'task' ? 'task' : 'ordinary';
-          if (taskId !== undefined) work.id = taskId;
-          if (resultType === 'task' && !this.#stored.has(taskId!))
-            this.wrong.push(`${work.name}: answered before it is stored`);
-        },
-        () => (work.outcome = 'refused'),
-      );
+    const served = run.serve(() => round.serve(() => this.#handle(work, round, script, end)));
+    Promise.resolve(served).then(
+      (result) => {
+        const { resultType, taskId } = result as { resultType?: string; taskId?: string };
+        if (call.state === 'cancelled') return;
+        call.answered();
+        work.outcome = resultType === 'task' ? 'task' : 'ordinary';
+        if (taskId !== undefined) work.id = taskId;
+        if (resultType === 'task' && !this.#stored.has(taskId!))
+          this.wrong.push(`${work.name}: answered before it is stored`);
+      },
+      () => (work.outcome = 'refused'),
+    );
   }
 
   async #handle(work: Work, round: PluginRound, script: readonly string[], end: string): Promise<object> {

@@ -38,12 +38,14 @@ export class PluginCallHooks implements CallHooks {
   }
 
   notified(message: OutboundMessage): void {
-    for (const hooks of this.#hooks) safely(() => hooks.notified?.(message));
+    for (const hooks of this.#hooks) if (hooks.notified) safely(() => hooks.notified!(message));
   }
 
   asked(question: OutboundMessage, answer: Promise<unknown>): void {
+    const asked = this.#hooks.filter((hooks) => hooks.asked);
+    if (asked.length === 0) return;
     const settled = settledOf(answer);
-    for (const hooks of this.#hooks) safely(() => hooks.asked?.(question, settled));
+    for (const hooks of asked) safely(() => hooks.asked!(question, settled));
   }
 
   over(end: McpCallEnd, phases: readonly CallPhase[]): void {

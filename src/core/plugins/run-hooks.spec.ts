@@ -66,7 +66,7 @@ function setup(hooks: (run: McpRun) => McpRunHooks = () => ({}), { isMarked = fa
   const run = new PluginRun(hooked, call, {}, asking, async () => {});
   const round = new PluginRound(run);
   const handler = deferred<object>();
-  const begin = (): Promise<object> =>
+  const begin = async (): Promise<object> =>
     run.serve(() =>
       round.serve(async () => {
         await round.enter({ validArguments: {}, context: {} as McpContext });

@@ -1,4 +1,4 @@
-import { deferred, isThenable, type MaybePromise, quiet } from '../common/promises.js';
+import { isThenable, type MaybePromise, promiseOf, quiet, settle } from '../common/promises.js';
 import type { DivertedCalls } from '../calls/diverted-calls.js';
 import { HandlerCancelled, HandlerSkipped } from '../calls/handler-signals.js';
 import type { DivertedClient, McpCall } from '../calls/mcp-call.js';
@@ -50,35 +50,43 @@ export function passed(result: Passed, changed: object): Passed {
 }
 
 /** What the `next()` of a plugin runs, at most once. A plugin that does not await it must not end the process. */
-class Inner {
+class Inner<T> {
   running: Promise<Passed> | undefined;
+  given: { readonly value: T } | undefined;
   #failed: { readonly error: unknown } | undefined;
 
-  constructor(private readonly run: () => Promise<Passed>) {}
+  constructor(
+    private readonly run: () => MaybePromise<T>,
+    /** The plugin gets this instead of the value. */
+    private readonly token?: Passed,
+  ) {}
 
-  readonly next = (): Promise<Passed> => (this.running ??= quiet(this.#run()));
+  readonly next = (): Promise<Passed> => (this.running ??= quiet(promiseOf(this.run).then(this.#give, this.#fail)));
 
   /** Returns whether an error is that of what was run. */
   threw(error: unknown): boolean {
     return this.#failed !== undefined && this.#failed.error === error;
   }
 
-  async #run(): Promise<Passed> {
-    try {
-      return await this.run();
-    } catch (error) {
-      this.#failed = { error };
-      throw error;
-    }
-  }
+  readonly #give = (value: T): Passed => {
+    this.given = { value };
+    return this.token ?? (value as Passed);
+  };
+
+  readonly #fail = (error: unknown): never => {
+    this.#failed = { error };
+    throw error;
+  };
 }
 
 /** One run of a handler, inside the rings around its rounds. */
 export class PluginRun implements McpRun {
   readonly target: McpHandlerTarget;
   readonly hooks: readonly McpRunHooks[];
-  readonly #answers = new WeakSet<object>();
-  readonly #handle = deferred<object>();
+  /** What it has answered; a call has few answers. */
+  #answers: object[] | undefined;
+  /** Answers the call with a handle. */
+  #divert: ((handle: never) => void) | undefined;
   #refusal: Promise<unknown> | undefined;
   #state: 'guarded' | 'admitted' | 'over' = 'guarded';
 
@@ -115,7 +123,7 @@ export class PluginRun implements McpRun {
 
   async answer(result: object): Promise<Passed> {
     await this.assertAdmitted();
-    this.#answers.add(result);
+    (this.#answers ??= []).push(result);
     return result as Passed;
   }
 
@@ -137,29 +145,30 @@ export class PluginRun implements McpRun {
     }
     call.hold();
     hooked.diverted.add(call, client);
-    this.#handle.resolve(client.handle);
+    this.#divert?.(client.handle as never);
   }
 
   /** Runs the rounds inside the rings around them. @returns the handle, once the call was diverted */
-  serve<T>(rounds: () => Promise<T>): Promise<T> {
-    const work = this.through(this.hooks, rounds);
-    return this.hooked.diverted ? this.#divertible(work) : work;
+  serve<T>(rounds: () => MaybePromise<T>): MaybePromise<T> {
+    const work = (): MaybePromise<T> => this.through(this.hooks, rounds);
+    return this.hooked.diverted ? this.#divertible(work) : work();
   }
 
-  async #divertible<T>(work: Promise<T>): Promise<T> {
-    const over = (): void => {
-      this.#state = 'over';
-      // The limit of running calls counts it until its handler has ended.
-      if (this.call.handle) this.call.release();
-    };
-    work.then(over, over);
-    try {
-      await Promise.race([work, this.#handle.promise]);
-    } catch {
-      // The result is that of the work.
-    }
-    const handle = this.call.handle as T | undefined;
-    return handle ?? work;
+  #divertible<T>(work: () => MaybePromise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#divert = resolve;
+      const over = (settle: () => void): void => {
+        this.#state = 'over';
+        // The limit of running calls counts it until its handler has ended.
+        if (this.call.handle) this.call.release();
+        // No effect on a call that was diverted.
+        settle();
+      };
+      promiseOf(work).then(
+        (value) => over(() => resolve(value)),
+        (error: unknown) => over(() => reject(error as Error)),
+      );
+    });
   }
 
   made(factories: readonly RunFactory[]): readonly McpRunHooks[] {
@@ -175,7 +184,7 @@ export class PluginRun implements McpRun {
   }
 
   /** Runs what is innermost inside the `around` of each of the hooks. */
-  through<T>(hooks: readonly McpRunHooks[], innermost: () => Promise<T>): Promise<T> {
+  through<T>(hooks: readonly McpRunHooks[], innermost: () => MaybePromise<T>): MaybePromise<T> {
     let next = innermost;
     for (const one of hooks.toReversed()) {
       if (!one.around) continue;
@@ -185,18 +194,22 @@ export class PluginRun implements McpRun {
     return next();
   }
 
-  async #passage<T>(hooks: McpRunHooks, next: () => Promise<T>): Promise<T> {
-    let result: object | undefined;
-    const inner = new Inner(async () => (result = (await next()) as object) as Passed);
-    let returned: Passed;
-    try {
-      returned = await hooks.around!(inner.next);
-    } catch (error) {
-      if (inner.threw(error)) throw error;
-      return this.#failed(error);
-    }
+  #passage<T>(hooks: McpRunHooks, next: () => MaybePromise<T>): MaybePromise<T> {
+    const inner = new Inner(next);
+    return settle(
+      () => hooks.around!(inner.next),
+      (returned) => this.#passed<T>(returned, inner.given?.value),
+      (error) => {
+        if (inner.threw(error)) throw error;
+        return this.#failed(error);
+      },
+    );
+  }
+
+  /** Checks what `around` has returned. @param result what its `next()` gave */
+  #passed<T>(returned: Passed, result: unknown): MaybePromise<T> {
     if (result !== undefined && returned === result) return returned as T;
-    if (this.#answers.has(returned)) return returned as T;
+    if (this.#answers?.includes(returned)) return returned as T;
     if (result !== undefined && changedFrom.get(returned) === result) return this.#changed(returned as T);
     const text =
       'around() of a plugin must return what next() gave, a copy of it by passed(), or what run.answer() gave. It returned something else, so the call failed.';
@@ -245,20 +258,16 @@ export class PluginRound implements HandlerRound {
   }
 
   /** Runs the round inside its rings. */
-  serve<T>(invoke: () => Promise<T>): Promise<T> {
+  serve<T>(invoke: () => MaybePromise<T>): MaybePromise<T> {
     return this.run.through(this.#inRounds, invoke);
   }
 
-  valueOf<T>(produce: () => Promise<T>): Promise<T> {
+  valueOf<T>(produce: () => MaybePromise<T>): MaybePromise<T> {
     return this.#inResults.length > 0 ? this.#valueInside(produce) : produce();
   }
 
-  async #valueInside<T>(produce: () => Promise<T>): Promise<T> {
-    let value: { readonly is: T } | undefined;
-    const innermost = new Inner(async () => {
-      value = { is: await produce() };
-      return TOKEN;
-    });
+  async #valueInside<T>(produce: () => MaybePromise<T>): Promise<T> {
+    const innermost = new Inner(produce, TOKEN);
     let { next } = innermost;
     for (const one of this.#inResults.toReversed()) {
       if (!one.around) continue;
@@ -268,8 +277,8 @@ export class PluginRound implements HandlerRound {
     try {
       await next();
       // Whatever a plugin answers: the value is the handler's.
-      await innermost.running;
-      if (value) return value.is;
+      if (!innermost.given) await innermost.running;
+      if (innermost.given) return innermost.given.value;
       throw new TypeError('around() of a plugin did not call next(), so the call failed.');
     } catch (error) {
       // A caller whom the guards refuse gets its refusal, as in a passage (D31).
@@ -293,19 +302,21 @@ export class PluginRound implements HandlerRound {
   entered(): void {
     if (this.#entered) return;
     this.#entered = true;
-    for (const one of this.#all) safely(() => one.entered?.());
+    for (const one of this.#all) if (one.entered) safely(() => one.entered!());
   }
 
   returned(): void {
-    for (const one of this.#all) safely(() => one.returned?.());
+    for (const one of this.#all) if (one.returned) safely(() => one.returned!());
   }
 
   asking(answers: Promise<unknown>): void {
+    const asked = this.#all.filter((one) => one.asking);
+    if (asked.length === 0) return;
     const answered = answers.then(
       () => {},
       () => {},
     );
-    for (const one of this.#all) safely(() => one.asking?.(answered));
+    for (const one of asked) safely(() => one.asking!(answered));
   }
 
   end(): void {
