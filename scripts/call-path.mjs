@@ -1,6 +1,8 @@
-// The functions of this package that one `tools/call` runs, from the adapter to the answer: `npm run x -- call-path`. Sessions in
-// memory, an answer as JSON, Fastify. By precise coverage of V8, getters included; methods and handlers of the app are not counted.
+// The functions of this package that one `tools/call` runs, from the adapter to the answer, and the promises of the process:
+// `npm run x -- call-path`. Sessions in memory, an answer as JSON, Fastify. By precise coverage of V8, getters included, and async hooks;
+// methods and handlers of the app are not counted.
 //
+// `--session`: initialize, initialized and DELETE, in place of a call.
 // `--modern`: a call of revision 2026-07-28, without a session. `--express`: on Express.
 // `--full`: a modern call of an app that requires the audit, whose tool has both limits, a key of idempotency, and becomes a task when it
 // takes more than a minute; the client supports tasks.
@@ -10,9 +12,10 @@ import { Controller, Get, Module, Query } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { createHook } from 'node:async_hooks';
+import { Agent, request } from 'node:http';
 import { Session } from 'node:inspector/promises';
 import { join, relative } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { z } from 'zod';
 import { root } from './build.mjs';
@@ -29,6 +32,7 @@ const { McpStreamableModule, Tool } = await entry('index.js');
 const isFull = process.argv.includes('--full');
 const modern = isFull || process.argv.includes('--modern');
 const isRoute = process.argv.includes('--route');
+const isSession = process.argv.includes('--session');
 
 class Tools {
   add({ a, b }) {
@@ -85,43 +89,55 @@ const META = {
   'io.modelcontextprotocol/clientCapabilities': isFull ? { extensions: { 'io.modelcontextprotocol/tasks': {} } } : {},
 };
 
-async function post(url, message, sessionId) {
+const agent = new Agent({ keepAlive: true });
+
+/** Sends a request, without a promise: those of the process are counted. */
+function send(method, message, sessionId, done) {
+  const body = message && JSON.stringify({ jsonrpc: '2.0', ...message });
   const headers = {
-    'Content-Type': 'application/json',
+    ...(body && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) }),
     Accept: 'application/json, text/event-stream',
     ...(modern
       ? { 'MCP-Protocol-Version': '2026-07-28', 'Mcp-Method': message.method, 'Mcp-Name': message.params.name }
       : { 'MCP-Protocol-Version': '2025-11-25', ...(sessionId && { 'Mcp-Session-Id': sessionId }) }),
   };
-  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ jsonrpc: '2.0', ...message }) });
-  const body = await response.text();
-  if (!response.ok) throw new Error(`${message.method}: ${response.status} ${body}`);
-  return { body, sessionId: response.headers.get('mcp-session-id') };
+  request(url, { method, agent, headers }, (response) => {
+    let text = '';
+    response.on('data', (part) => (text += part));
+    response.on('end', () => {
+      if (response.statusCode >= 300) throw new Error(`${method}: ${response.statusCode} ${text}`);
+      done(text, response.headers['mcp-session-id']);
+    });
+  }).end(body);
 }
 
-async function begin(url) {
-  if (modern) return undefined;
+function begin(done) {
+  if (modern) return done();
   const params = {
     protocolVersion: '2025-11-25',
     capabilities: {},
     clientInfo: { name: 'call-path', version: '1.0.0' },
   };
-  const { sessionId } = await post(url, { id: 0, method: 'initialize', params });
-  await post(url, { method: 'notifications/initialized' }, sessionId);
-  return sessionId;
+  send('POST', { id: 0, method: 'initialize', params }, undefined, (_text, begun) =>
+    send('POST', { method: 'notifications/initialized' }, begun, () => done(begun)),
+  );
 }
 
 let id = 0;
-async function call(url, sessionId) {
+function call(done) {
   const args = { a: 1, b: 2, ...(isFull && { key: `call ${++id}` }) };
   const params = { name: 'add', arguments: args, ...(modern && { _meta: META }) };
-  const { body } = await post(url, { id: ++id, method: 'tools/call', params }, sessionId);
-  if (JSON.parse(body).result?.content?.[0]?.text !== '3') throw new Error(`No answer: ${body}`);
+  send('POST', { id: ++id, method: 'tools/call', params }, sessionId, (text) => {
+    if (JSON.parse(text).result?.content?.[0]?.text !== '3') throw new Error(`No answer: ${text}`);
+    done();
+  });
 }
 
-async function served() {
-  await call(url, sessionId);
-  for (let turn = 0; turn < TURNS; turn++) await nextTurn();
+/** Serves a call, or what `--session` says, and what runs behind its answer. */
+function serve(done) {
+  const turn = (left) => (left === 0 ? done() : setImmediate(turn, left - 1));
+  if (isSession) begin((begun) => send('DELETE', undefined, begun, () => turn(TURNS)));
+  else call(() => turn(TURNS));
 }
 
 const sizeOf = (byFile) => [...byFile.values()].flat().length;
@@ -148,8 +164,9 @@ const adapter = process.argv.includes('--express') ? new ExpressAdapter() : new 
 const app = await NestFactory.create(App, adapter, { logger: ['error', 'warn'] });
 await app.listen(0, '127.0.0.1');
 const url = `${await app.getUrl()}/mcp`;
-const sessionId = await begin(url);
-for (let n = 0; n < WARM_UP; n++) await call(url, sessionId);
+const served = () => new Promise(serve);
+const sessionId = await new Promise(begin);
+for (let n = 0; n < WARM_UP; n++) await served();
 
 const inspector = new Session();
 inspector.connect();
@@ -166,6 +183,20 @@ for (let n = 0; n < MEASURED; n++) {
 }
 
 inspector.disconnect();
+
+let made = 0;
+const counting = createHook({ init: (_id, type) => (made += type === 'PROMISE' ? 1 : 0) }).enable();
+const promises = await new Promise((done) => {
+  const counts = [];
+  const next = () => {
+    if (counts.length === MEASURED) return done(Math.min(...counts));
+    made = 0;
+    serve(() => next(counts.push(made)));
+  };
+  next();
+});
+counting.disable();
+agent.destroy();
 await app.close();
 
 for (const [file, ran] of byFile) {
@@ -178,4 +209,4 @@ for (const [file, ran] of byFile) {
 }
 const functions = [...byFile.values()].flat();
 const runs = functions.reduce((sum, { ranges: [{ count }] }) => sum + count, 0);
-console.log(`${functions.length} functions in ${byFile.size} files, which ran ${runs} times.`);
+console.log(`${functions.length} functions in ${byFile.size} files, which ran ${runs} times; ${promises} promises.`);

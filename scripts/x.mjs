@@ -76,7 +76,7 @@ const TASKS = {
   },
 
   'call-path': {
-    what: 'the functions that one tools/call runs (--modern, --express, --full, --route)',
+    what: 'the functions that one tools/call runs, and its promises (--modern, --express, --full, --route, --session)',
     project: 'src/tsconfig.build.json',
     run: ['scripts/call-path.mjs'],
   },
