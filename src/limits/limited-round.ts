@@ -68,7 +68,7 @@ export class LimitedRound implements McpRunHooks {
         },
         (error: unknown) => {
           this.#end();
-          reject(error as Error);
+          reject(error);
         },
       );
     });

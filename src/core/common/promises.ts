@@ -63,9 +63,9 @@ export function promiseOf<T>(run: () => T | PromiseLike<T>): Promise<T> {
 }
 
 /** Goes on with a value: at once, or when its promise resolves. */
-export function after<T, R>(value: T | PromiseLike<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
+export function after<T, R>(value: T | PromiseLike<T>, goOn: (value: T) => MaybePromise<R>): MaybePromise<R> {
   // The then() of some libraries returns nothing.
-  return isThenable(value) ? Promise.resolve(value).then(next) : next(value);
+  return isThenable(value) ? Promise.resolve(value).then(goOn) : goOn(value);
 }
 
 /** Goes on with what a function returns or throws: at once, or when its promise settles. */

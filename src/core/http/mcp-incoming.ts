@@ -161,7 +161,7 @@ export class McpRequestReader {
     }
     return after(this.options.principal(request), (early: unknown) => {
       const refusal = strained ? this.#refusal(request, early) : undefined;
-      const held = counts ? this.#hold(request, response, this.held!, early) : undefined;
+      const held = counts ? this.#hold(request, response, this.held, early) : undefined;
       return after(this.#text(request, refusal, held), (text) => {
         const body = this.#messages(request, text);
         if (refusal && body.messages.some(beginsCall)) throw refusal;

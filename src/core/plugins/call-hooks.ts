@@ -42,7 +42,7 @@ export class PluginCallHooks implements CallHooks {
   }
 
   asked(question: OutboundMessage, answer: Promise<unknown>): void {
-    const asked = this.#hooks.filter((hooks) => hooks.asked);
+    const asked = this.#hooks.filter((hooks) => hooks.asked !== undefined);
     if (asked.length === 0) return;
     const settled = settledOf(answer);
     for (const hooks of asked) safely(() => hooks.asked!(question, settled));

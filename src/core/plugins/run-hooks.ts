@@ -166,7 +166,7 @@ export class PluginRun implements McpRun {
       };
       promiseOf(work).then(
         (value) => over(() => resolve(value)),
-        (error: unknown) => over(() => reject(error as Error)),
+        (error: unknown) => over(() => reject(error)),
       );
     });
   }
@@ -294,7 +294,7 @@ export class PluginRound implements HandlerRound {
     try {
       this.#entering = this.#enter(0, entering);
     } catch (error) {
-      this.#entering = quiet(Promise.reject(error as Error));
+      this.#entering = quiet(Promise.reject(error));
     }
     return this.#entering;
   }
@@ -310,7 +310,7 @@ export class PluginRound implements HandlerRound {
   }
 
   asking(answers: Promise<unknown>): void {
-    const asked = this.#all.filter((one) => one.asking);
+    const asked = this.#all.filter((one) => one.asking !== undefined);
     if (asked.length === 0) return;
     const answered = answers.then(
       () => {},

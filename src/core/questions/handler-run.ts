@@ -210,10 +210,7 @@ export class HandlerRun implements McpClientPort {
   }
 
   /** Goes on with a run that may ask. @param first how its first round has ended */
-  async #rounds<T>(
-    handler: () => MaybePromise<T>,
-    first: PromiseSettledResult<T>,
-  ): Promise<T | InputRequiredResult> {
+  async #rounds<T>(handler: () => MaybePromise<T>, first: PromiseSettledResult<T>): Promise<T | InputRequiredResult> {
     try {
       let result = await this.#resultOf(first);
       if (!this.call.asksAtOnce) {
