@@ -3,7 +3,7 @@ import { concat, defer, EMPTY, finalize, fromEvent, map, Observable, share, Subs
 import type { McpClock } from '../core/common/clock.js';
 import { deferred, isThenable, type MaybePromise, within } from '../core/common/promises.js';
 import { logError } from '../core/calls/operator-log.js';
-import type { McpReply, PendingReply, StreamFlow } from '../core/calls/reply.js';
+import type { PendingReply, StreamFlow } from '../core/calls/reply.js';
 import { beginsSession } from '../core/eras/legacy/legacy-endpoint.js';
 import { loneRequestId, type McpEndpoint, type McpIncoming } from '../core/eras/mcp-endpoint.js';
 import type { KnownSession } from '../core/sessions/running/live-sessions.js';
@@ -357,12 +357,7 @@ function events$(serve: () => MaybePromise<PendingReply>, flow: StreamFlow): Obs
       const serving = await serve();
       if (subscriber.closed) return serving.cancel();
       cancel = () => serving.cancel();
-      let reply: McpReply;
-      try {
-        reply = await serving.reply;
-      } finally {
-        cancel = undefined;
-      }
+      const reply = await Promise.resolve(serving.reply).finally(() => (cancel = undefined));
       if (subscriber.closed) return;
       if (reply.kind === 'json') subscriber.next({ data: reply.body });
       if (reply.kind !== 'events') return subscriber.complete();

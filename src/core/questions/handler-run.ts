@@ -1,5 +1,5 @@
 import type { InputRequiredResult, InputResponses, LoggingLevel } from '@modelcontextprotocol/server';
-import { DONE, type MaybePromise, quiet, settle } from '../common/promises.js';
+import { DONE, type MaybePromise, promiseOf, quiet, settle } from '../common/promises.js';
 import type { McpCall, McpProgress, OutboundMessage, OutboundOptions } from '../calls/mcp-call.js';
 import type { McpClientPort } from '../calls/mcp-context.js';
 import type { McpQuestion } from '../calls/mcp-questions.js';
@@ -224,7 +224,8 @@ export class HandlerRun implements McpClientPort {
             `"${this.call.method}" asked for input ${MAX_ROUNDS} times in a row. The server ended the call.`,
           );
         await this.#fulfil(result);
-        result = await this.#resultOf(await outcomeOf(handler));
+        const [outcome] = await Promise.allSettled([promiseOf(handler)]);
+        result = await this.#resultOf(outcome);
       }
       return result;
     } catch (error) {
@@ -486,14 +487,6 @@ export class HandlerRun implements McpClientPort {
   get #binding(): StateBinding {
     const { principal, routeParams, method } = this.call;
     return { principal, routeParams, method, ...this.request! };
-  }
-}
-
-async function outcomeOf<T>(handler: () => MaybePromise<T>): Promise<PromiseSettledResult<T>> {
-  try {
-    return { status: 'fulfilled', value: await handler() };
-  } catch (reason) {
-    return { status: 'rejected', reason };
   }
 }
 
