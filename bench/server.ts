@@ -84,14 +84,18 @@ app.enableShutdownHooks();
 await app.listen(Number(PORT), '127.0.0.1');
 const sessions = app.get(McpSessionService, { strict: false });
 
-/** Of the first time. */
-let ids: readonly string[] | undefined;
-/** `ONE_BY_ONE`: by the ids of the sessions, as an app notifies those that it knows. */
+const ids = new Set<string>();
+if (ONE_BY_ONE) {
+  sessions.events$.subscribe(({ type, sessionId }) => {
+    if (type === 'created') ids.add(sessionId);
+    else if (type === 'closed') ids.delete(sessionId);
+  });
+}
+/** `ONE_BY_ONE`: by the ids of the sessions that began here, as an app notifies those that it knows. */
 async function notify(sequence: number): Promise<unknown> {
   const message = { method: 'notifications/message', params: { level: 'info', data: sequence } };
   if (!ONE_BY_ONE) return sessions.notify(() => true, message);
-  ids ??= (await sessions.list()).map(({ id }) => id);
-  return Promise.all(ids.map((id) => sessions.notify(id, message)));
+  return Promise.all(Array.from(ids, (id) => sessions.notify(id, message)));
 }
 
 report(await app.getUrl(), { notify });

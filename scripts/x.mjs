@@ -99,6 +99,11 @@ const TASKS = {
     project: BENCH,
     run: ['build/bench/overload.js'],
   },
+  capacity: {
+    what: 'how many nodes and how much Redis a load needs (--calls, --sessions; --measure, --check)',
+    project: BENCH,
+    run: ['build/bench/capacity.js'],
+  },
   'bench:values': { what: 'what a valid request of N bytes costs', project: BENCH, run: ['build/bench/values.js'] },
   soak: { what: 'half an hour of visitors (--minutes); what they leave must not grow', run: ['scripts/soak.mjs'] },
 

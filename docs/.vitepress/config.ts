@@ -56,6 +56,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
     items: [
       { text: 'Deployment', link: '/deployment' },
       { text: 'Several nodes', link: '/several-nodes' },
+      { text: 'Capacity', link: '/capacity' },
       { text: 'Operations', link: '/operations' },
       { text: 'Traces and metrics', link: '/traces-and-metrics' },
       { text: 'The live page', link: '/live-page' },
