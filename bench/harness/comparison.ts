@@ -4,8 +4,8 @@ import type { Results } from './results.js';
 
 /** Whether runs say the same, as text and as a verdict. */
 
-/** How far a ratio of a run may be from the median of all runs. */
-const TOLERATED = 0.15;
+/** How much larger the largest of a ratio may be than the smallest. */
+const TOLERATED = 0.1;
 const SHOWN = 15;
 
 export interface Run extends Pick<Results, 'node' | 'results'> {
@@ -14,7 +14,7 @@ export interface Run extends Pick<Results, 'node' | 'results'> {
 
 export interface Comparison {
   readonly text: string;
-  /** Whether each ratio of each run is near the median of that ratio. */
+  /** Whether all runs have nearly the same ratios. */
   readonly stable: boolean;
 }
 
@@ -31,20 +31,13 @@ export function compared(runs: readonly Run[]): Comparison {
   if (found.length === 0) throw new Error('These runs have nothing in common.');
   const rows = found
     .slice(0, SHOWN)
-    .map(({ label, ratios, stray, range }) => [
-      label,
-      percent(stray),
-      percent(range),
-      ...ratios.map((ratio) => ratio.toFixed(2)),
-    ]);
-  const columns = ['ratio', 'from the median', 'smallest to largest', ...runs.map((_, index) => `run ${index + 1}`)];
-  const nearMedian = found.filter(({ stray }) => stray <= TOLERATED).length;
-  const nearEachOther = found.filter(({ range }) => range <= TOLERATED).length;
+    .map(({ label, ratios, range }) => [label, percent(range), ...ratios.map((ratio) => ratio.toFixed(2))]);
+  const columns = ['ratio', 'smallest to largest', ...runs.map((_, index) => `run ${index + 1}`)];
+  const near = found.filter(({ range }) => range <= TOLERATED).length;
   const parts = [
     `Node.js ${runs[0]!.node}\n${runs.map(({ file }) => file).join('\n')}`,
     table(columns, rows),
-    `${nearMedian} of ${found.length} ratios are within ${percent(TOLERATED)} of the median of these runs, as all must be; ` +
-      `${nearEachOther} are within ${percent(TOLERATED)} from the smallest to the largest.`,
+    `${near} of ${found.length} ratios differ by ${percent(TOLERATED)} at most, as all must.`,
   ];
-  return { text: parts.join('\n\n'), stable: nearMedian === found.length };
+  return { text: parts.join('\n\n'), stable: near === found.length };
 }

@@ -20,7 +20,7 @@ const REPORTS = 200;
 export const call = timedWork({
   name: 'call',
   title: 'tools/call in a session',
-  warmUp: 4_000,
+  warmUp: 16_000,
   times: 2,
   prepare: async (server, subject) => ({ load: await callsOf(server, subject, SESSIONS) }),
 });
@@ -37,7 +37,7 @@ export async function callsOf(server: ServerProcess, subject: Subject, count: nu
 export const modernCall = timedWork({
   name: 'modern-call',
   title: 'tools/call, 2026-07-28',
-  warmUp: 4_000,
+  warmUp: 16_000,
   times: 2,
   prepare: async (server, { modernPath = '/mcp' }) => ({
     load: (count) =>
@@ -85,7 +85,7 @@ export const progress = timedWork({
 export const lifecycle = timedWork({
   name: 'lifecycle',
   title: 'initialize, initialized, DELETE',
-  warmUp: 2_000,
+  warmUp: 6_000,
   times: 2,
   prepare: async (server, { beginning }) => ({ load: lifecycles(server, beginning) }),
 });

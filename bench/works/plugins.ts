@@ -27,7 +27,7 @@ export const plugins: Work = {
           inParallel(server.port, count, (connection, index) =>
             callAdd(connection, sessions[index % SESSIONS]!, calls++),
           );
-        loaded.push({ key: name, servers: [server], load, warmUp: plan.quick ? 2_000 : 4_000 });
+        loaded.push({ key: name, servers: [server], load, warmUp: plan.quick ? 4_000 : 16_000 });
       }
       return [{ work: 'plugins', title: 'tools/call in a session', unit: 'µs', ...(await cpuTimes(loaded, plan)) }];
     } finally {
