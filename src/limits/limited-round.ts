@@ -49,7 +49,6 @@ export class LimitedRound implements McpRunHooks {
   #since = 0;
   /** Counts the questions without an answer. */
   #asking = 0;
-  #listens = false;
 
   constructor(
     private readonly run: McpRun,
@@ -76,11 +75,10 @@ export class LimitedRound implements McpRunHooks {
 
   /** Takes a place. */
   entering(): Promise<void> | undefined {
-    const { signal } = this.run.call;
+    const { call } = this.run;
     // The method will not run.
-    if (signal.aborted || this.#state === 'ended') return undefined;
-    this.#listens = true;
-    signal.addEventListener('abort', this.#aborted);
+    if (call.aborted || this.#state === 'ended') return undefined;
+    call.whenAborted.add(this.#aborted);
     const { places, timeoutMs } = this.parts.limits;
     if (!places || this.#takes(places)) {
       this.#state = 'running';
@@ -165,8 +163,8 @@ export class LimitedRound implements McpRunHooks {
     this.#leave?.();
     // No effect on a round that has had its turn.
     this.#turn?.reject(new HandlerCancelled(reason));
-    if (this.#listens) this.run.call.signal.removeEventListener('abort', this.#aborted);
+    this.run.call.whenAborted.delete(this.#aborted);
   }
 
-  readonly #aborted = (): void => this.#end(this.run.call.signal.reason);
+  readonly #aborted = (reason: unknown): void => this.#end(reason);
 }

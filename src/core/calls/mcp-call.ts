@@ -230,6 +230,7 @@ export class McpCall implements McpHttpCall {
   #held: McpHttpCall['held'];
   #abort: AbortController | undefined;
   #aborted: { readonly reason: unknown } | undefined;
+  #whenAborted: Set<(reason: unknown) => void> | undefined;
   #cancelled = false;
   #answered = false;
   /** The client in the place of the one that has called. */
@@ -339,6 +340,11 @@ export class McpCall implements McpHttpCall {
     return this.#abort.signal;
   }
 
+  /** Listeners for `signal`, which need not be made for them. @internal */
+  get whenAborted(): Set<(reason: unknown) => void> {
+    return (this.#whenAborted ??= new Set());
+  }
+
   /**
    * Closes the connection that carries this request's messages and leaves the request running: the client reconnects and
    * resumes. No effect below revision 2025-11-25 and without a session, where clients do not resume.
@@ -405,6 +411,7 @@ export class McpCall implements McpHttpCall {
   expire(reason: unknown): void {
     if (this.#aborted) return;
     this.#aborted = { reason };
+    for (const listener of this.#whenAborted ?? []) listener(reason);
     this.#abort?.abort(reason);
   }
 
