@@ -1,5 +1,5 @@
 import { fromStored, toStored } from '../core/common/formats.js';
-import { Turns } from '../core/common/promises.js';
+import { promiseOf, Turns } from '../core/common/promises.js';
 import { McpStateError } from '../core/calls/mcp-state.js';
 import type { McpEndpointHost } from '../core/plugins/mcp-plugin.js';
 import type { McpStateQuota, McpStateStore } from '../core/questions/state/state-store.js';
@@ -60,14 +60,12 @@ export class ClaimStore {
     return new McpStateError('STORE_UNAVAILABLE', message, { cause });
   }
 
-  async #asking<T>(ask: () => Promise<T>): Promise<T> {
-    try {
-      return await ask();
-    } catch (error) {
+  #asking<T>(ask: () => Promise<T>): Promise<T> {
+    return promiseOf(ask).catch((error: unknown) => {
       this.fault(error);
       const message =
         'The storage of this server is unavailable, so it is not known whether this call has run before. Try again soon.';
       throw new McpStateError('STORE_UNAVAILABLE', message, { cause: error });
-    }
+    });
   }
 }

@@ -1,4 +1,5 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
+import { after, type MaybePromise } from '../core/common/promises.js';
 import { HandlerCancelled } from '../core/calls/handler-signals.js';
 import { routeText } from '../core/calls/mcp-call.js';
 import type { McpContext, McpEntering } from '../core/calls/mcp-context.js';
@@ -123,18 +124,29 @@ class IdempotentRound implements McpRunHooks {
     }
   }
 
-  async entering({ validArguments, context }: McpEntering): Promise<object | undefined> {
-    const args: unknown = await validArguments;
-    const key = this.#over ? undefined : await this.#keyOf(args, context);
-    if (key instanceof InvalidKey) return failure(key.message);
-    const claim = key === undefined ? undefined : await this.claim(key);
-    if (this.#over) {
-      if (claim instanceof Claim) await claim.end(FREE);
-      throw new HandlerCancelled(context.signal.reason);
-    }
+  entering({ validArguments, context }: McpEntering): MaybePromise<object | undefined> {
+    return after(validArguments, (args) => {
+      this.#assertRuns(context);
+      return after(this.#keyOf(args, context), (key) => {
+        if (key instanceof InvalidKey) return failure(key.message);
+        this.#assertRuns(context);
+        return key === undefined ? undefined : this.#enter(key, context);
+      });
+    });
+  }
+
+  async #enter(key: string, context: McpContext): Promise<object | undefined> {
+    const claim = await this.claim(key);
+    if (this.#over && claim instanceof Claim) await claim.end(FREE);
+    this.#assertRuns(context);
     if (!(claim instanceof Claim)) return claim;
     this.#claim = claim;
     return undefined;
+  }
+
+  /** Throws if an interceptor has answered meanwhile, or the call was cancelled. */
+  #assertRuns(context: McpContext): void {
+    if (this.#over) throw new HandlerCancelled(context.signal.reason);
   }
 
   entered(): void {
@@ -142,13 +154,14 @@ class IdempotentRound implements McpRunHooks {
   }
 
   /** @returns `undefined` for a call without a key */
-  async #keyOf(args: unknown, context: McpContext): Promise<string | InvalidKey | undefined> {
+  #keyOf(args: unknown, context: McpContext): MaybePromise<string | InvalidKey | undefined> {
     const { argument } = this.options;
     if (argument === undefined) {
-      const key: unknown = await this.options.key!(args as never, context);
-      if (key === undefined || isKey(key)) return key;
-      const text = `The "key" of "idempotency" must return a text of 1 to ${MAX_KEY} characters, or undefined; it returned ${shown(key)}.`;
-      throw new TypeError(text);
+      return after(this.options.key!(args as never, context), (key: unknown) => {
+        if (key === undefined || isKey(key)) return key;
+        const text = `The "key" of "idempotency" must return a text of 1 to ${MAX_KEY} characters, or undefined; it returned ${shown(key)}.`;
+        throw new TypeError(text);
+      });
     }
     const { sent } = this.run;
     const key = Object.hasOwn(sent, argument) ? sent[argument] : undefined;

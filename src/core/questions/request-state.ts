@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto';
 import type { McpClock } from '../common/clock.js';
 import { FORMATS } from '../common/formats.js';
 import { type RouteParams, routeText } from '../calls/mcp-call.js';
@@ -186,7 +186,7 @@ function digestOf(params: StateBinding['params']): string {
 
 /** Returns a digest that equal values have in common. @throws RangeError for a value that is nested too deeply */
 export function digestOfJson(value: unknown): string {
-  return createHash('sha256').update(canonicalJson(value)).digest('base64url');
+  return hash('sha256', canonicalJson(value), 'base64url');
 }
 
 /** Returns an error with the text and data of the SDK's own refusal. */

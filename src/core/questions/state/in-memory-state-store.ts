@@ -37,7 +37,11 @@ export class InMemoryStateStore implements McpStateStore {
     return entry && (JSON.parse(entry.json) as unknown);
   }
 
-  async set(key: string, value: unknown, ttlMs = Infinity, quota?: McpStateQuota): Promise<'full' | true> {
+  async set(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | true> {
+    return this.#set(key, value, ttlMs, quota);
+  }
+
+  #set(key: string, value: unknown, ttlMs = Infinity, quota?: McpStateQuota): 'full' | true {
     const before = this.#current(key);
     const owner = quota?.owner ?? '';
     const owned = this.#owned.get(owner) ?? 0;
@@ -49,7 +53,7 @@ export class InMemoryStateStore implements McpStateStore {
   }
 
   async add(key: string, value: unknown, ttlMs?: number, quota?: McpStateQuota): Promise<'full' | boolean> {
-    return this.#current(key) ? false : this.set(key, value, ttlMs, quota);
+    return this.#current(key) ? false : this.#set(key, value, ttlMs, quota);
   }
 
   async compareAndSet(
@@ -59,7 +63,7 @@ export class InMemoryStateStore implements McpStateStore {
     ttlMs?: number,
     quota?: McpStateQuota,
   ): Promise<'full' | boolean> {
-    return this.#current(key)?.json === JSON.stringify(expected) ? this.set(key, value, ttlMs, quota) : false;
+    return this.#current(key)?.json === JSON.stringify(expected) ? this.#set(key, value, ttlMs, quota) : false;
   }
 
   async delete(key: string): Promise<boolean> {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { McpClock } from '../../common/clock.js';
 import { fromStored, toStored } from '../../common/formats.js';
 import { randomToken, TOKEN_LENGTH } from '../../common/random-token.js';
@@ -262,7 +262,7 @@ function tooMany({ anonymous, quota: { max } }: StatePlace): McpStateError {
 
 /** Returns what stands for a text in the keys of a state store: no key names a principal. */
 export function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
+  return hash('sha256', text, 'base64url');
 }
 
 /** Merges key by key; `null` removes a key. It uses a Map, so that keys such as `__proto__` are not special. */
