@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { isKnownCode } from './errors.js';
 import { METHODS } from './methods.js';
 import { isLegacyRevision, isModernRevision } from './revisions.js';
@@ -64,7 +64,7 @@ export function spanNameOf(method: string, name: string | undefined): string {
  */
 export function sessionIdOf(sessionId: string, principal: string | undefined): string {
   if (principal !== undefined) return sessionId;
-  return `sha256:${createHash('sha256').update(sessionId).digest('hex').slice(0, 32)}`;
+  return `sha256:${hash('sha256', sessionId, 'hex').slice(0, 32)}`;
 }
 
 /** Returns the attributes of the tool or prompt that a method names. */

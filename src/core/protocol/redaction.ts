@@ -1,4 +1,4 @@
-import { createHash, createHmac } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
 import { isObject } from './json-rpc.js';
 import { canonicalJson } from './values.js';
 import { REDACTED, SensitiveNames } from './sensitive-names.js';
@@ -106,9 +106,9 @@ export class Redaction<Call extends { readonly arguments?: Readonly<Record<strin
     const { hashKey } = this.options;
     if (hashKey === undefined && recorded === undefined) return NOTHING;
     try {
-      const hash = hashKey === undefined ? createHash('sha256') : createHmac('sha256', hashKey);
-      const hex = hash.update(canonicalJson(hashKey === undefined ? recorded : sent)).digest('hex');
-      return { argumentsHash: `${hashKey === undefined ? 'sha256' : 'hmac-sha256'}:${hex}` };
+      if (hashKey === undefined) return { argumentsHash: `sha256:${hash('sha256', canonicalJson(recorded), 'hex')}` };
+      const hmac = createHmac('sha256', hashKey).update(canonicalJson(sent)).digest('hex');
+      return { argumentsHash: `hmac-sha256:${hmac}` };
     } catch {
       // A call from within the app may be nested deeper than those of clients, which are limited.
       return NOTHING;

@@ -349,8 +349,17 @@ export class McpSession implements CallingClient {
 
   /** @internal */
   identity(): ClientIdentity {
-    const { protocolVersion, clientInfo, clientCapabilities: capabilities } = this.#info;
-    return { protocolVersion, clientInfo, capabilities };
+    const info = this.#info;
+    return {
+      protocolVersion: info.protocolVersion,
+      // They are parsed when they are read.
+      get clientInfo() {
+        return info.clientInfo;
+      },
+      get capabilities() {
+        return info.clientCapabilities;
+      },
+    };
   }
 
   /** @internal */
