@@ -47,6 +47,7 @@ export const httpProviders: Provider[] = [
     ) => {
       const around: AroundRoute = {
         begins: (request) => contexts.open(request),
+        watches: () => unserved.possible,
         ended: (request, response) => unserved.ended(request, response),
       };
       return new HttpEdge(key, policy, around, clock, (request, refusal) => refusals.note(request, refusal));

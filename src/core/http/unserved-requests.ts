@@ -28,6 +28,13 @@ export class UnservedRequests {
     @Inject(ApplicationConfig) private readonly app: ApplicationConfig,
   ) {}
 
+  /** Whether there are interceptors around the endpoint; those of `useGlobalInterceptors()` may come late. */
+  get possible(): boolean {
+    const { app, endpoint } = this;
+    const all: readonly unknown[][] = [app.getGlobalInterceptors(), app.getGlobalRequestInterceptors()];
+    return endpoint.interceptors.length > 0 || all.some(({ length }) => length > 0);
+  }
+
   /**
    * Answers a request for which Nest has done all, unless the controller has run or the app has answered it.
    *

@@ -34,7 +34,9 @@ export type EdgeDecision = (request: IncomingMessage, response: ServerResponse) 
 export interface AroundRoute {
   /** Called before the guards with the request that they will see. */
   begins(request: object): void;
-  /** Called when Nest has done all, whether or not there is an answer. */
+  /** Returns whether a request may end without an answer: watching for it takes a fifth of a call. */
+  watches(): boolean;
+  /** Called when Nest has done all, whether or not there is an answer, if it watched when the request began. */
   ended(request: object, response: object): void | Promise<void>;
 }
 

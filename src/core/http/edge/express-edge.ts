@@ -124,7 +124,7 @@ function surrounded(handle: Handler, around: AroundRoute): Handler {
   return (request, response, next) => {
     const handled = handle(request, response, next);
     // It is no promise if the request has another version of the API.
-    return isThenable(handled) ? handled.then(() => around.ended(request, response)) : handled;
+    return isThenable(handled) && around.watches() ? handled.then(() => around.ended(request, response)) : handled;
   };
 }
 

@@ -108,6 +108,7 @@ function installFastifyEdge(
  */
 function surround(request: FastifyRequest, reply: FastifyReply, around: AroundRoute): void {
   around.begins(request);
+  if (!around.watches()) return;
   const settled = reply.then.bind(reply);
   // oxlint-disable-next-line unicorn/no-thenable -- a reply has one already
   reply.then = (...settle) => {
