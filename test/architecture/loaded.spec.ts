@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import manifest from '../../package.json' with { type: 'json' };
 import { bundle, ROOT } from '../support/bundle.js';
 
 const FOLDER = join(ROOT, `build/loaded-${process.pid}`);
@@ -16,12 +17,20 @@ const HOOKS = `
     appendFileSync(process.env.LOADED, url + '\\n');
     return next(url, context);
   }`;
+/** The hooks do not see what CommonJS requires. */
+const REQUIRED = `
+  import { createRequire } from 'node:module';
+  import { appendFileSync } from 'node:fs';
+  process.on('exit', () => {
+    const paths = Object.keys(createRequire(process.execPath).cache);
+    appendFileSync(process.env.LOADED, paths.map((path) => 'file://' + path + '\\n').join(''));
+  });`;
 let programs = 0;
 
 /** The URLs of all modules that a process loads when it runs a program. */
 async function loadedBy(program: string): Promise<string[]> {
   const hooks = `data:text/javascript,${encodeURIComponent(HOOKS)}`;
-  const register = `import { register } from 'node:module'; register(${JSON.stringify(hooks)});`;
+  const register = `import { register } from 'node:module'; register(${JSON.stringify(hooks)}); ${REQUIRED}`;
   const args = ['--no-warnings', '--import', `data:text/javascript,${encodeURIComponent(register)}`];
   const evaluated = ['--input-type=module', '--eval', program];
   const LOADED = join(FOLDER, `loaded-${++programs}.txt`);
@@ -31,6 +40,9 @@ async function loadedBy(program: string): Promise<string[]> {
 }
 
 const entry = (name: string): string => JSON.stringify(pathToFileURL(join(FOLDER, `${name}.js`)).href);
+const packagesIn = (urls: readonly string[]): string[] => [
+  ...new Set(urls.flatMap((url) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? [])),
+];
 const ofSdk = (urls: readonly string[]): string[] => urls.filter((url) => url.includes('@modelcontextprotocol/'));
 
 describe('a process that imports', () => {
@@ -45,6 +57,14 @@ describe('a process that imports', () => {
 
   it.each(['stores/index', 'live/index', 'skills/index'])('%s loads nothing of the SDK', async (name) => {
     expect(ofSdk(await loadedBy(`import ${entry(name)};`))).toEqual([]);
+  });
+
+  it('the main entry loads no package that Nest does not load', async () => {
+    const nest = `import '@nestjs/common'; import '@nestjs/core'; import 'reflect-metadata';`;
+    const ofNest = packagesIn(await loadedBy(nest));
+    expect(ofNest).toEqual(expect.arrayContaining(['@nestjs/core', 'rxjs']));
+    const ofEntry = packagesIn(await loadedBy(`${nest} import ${entry('index')};`));
+    expect(ofEntry.filter((name) => !ofNest.includes(name))).toEqual([]);
   });
 
   it('server/index loads the SDK', async () => {
@@ -83,10 +103,13 @@ describe('a process that imports', () => {
     urls.flatMap((url) => /\/([\w.-]+?)(?:-[\w-]{8})?\.js$/.exec(url)?.[1] ?? []);
 
   it('an endpoint without options loads no feature but those for handlers', async () => {
-    const names = namesIn(await loadedBy(startOf('doctor: false, devSessions: false')));
+    const loaded = await loadedBy(startOf('doctor: false, devSessions: false'));
+    const names = namesIn(loaded);
     expect(names).toEqual(expect.arrayContaining(OF_HANDLERS));
     for (const file of [...Object.keys(BY_OPTION), SERVERS, CATALOGUES]) expect(names).not.toContain(file);
     expect(names.filter((name) => /jwt|jose|diagnosis/.test(name))).toEqual([]);
+    const optional = Object.keys(manifest.peerDependenciesMeta).filter((name) => packagesIn(loaded).includes(name));
+    expect(optional).toEqual([]);
   });
 
   it('a feature is loaded for the option that uses it', async () => {
