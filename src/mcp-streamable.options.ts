@@ -71,7 +71,7 @@ export interface McpStreamableOptions
    * @default in the memory of this process
    */
   backend?: McpBackend | (() => McpBackend);
-  /** Bounds the event log in memory: see [its properties](#properties-of-eventlog). @default those of its properties */
+  /** Bounds the event log in memory. @default those of its properties */
   eventLog?: McpEventLogOptions;
   /**
    * Stores the records of sessions.

@@ -55,7 +55,7 @@ export interface RedisBackendOptions {
    * more commands. All nodes need the same value: with another one, they do not find the sessions that are there.
    *
    * @default 1
-   * @see [Many sessions](several-nodes.md#many-sessions)
+   * @see https://nestjs-mcp-streamable.github.io/nestjs-mcp-streamable/several-nodes#many-sessions
    */
   sessionSlots?: number;
   /** Bounds the event log in Redis. */

@@ -72,6 +72,13 @@ describe('the hovers of public names', () => {
     expect(wrong).toEqual([]);
   });
 
+  it('the hovers of public names lead to URLs, which editors and the reference of the site can follow', () => {
+    const relative = all.filter(({ text, tags }) =>
+      [text, ...tags.map((tag) => tag.text)].some((part) => /\]\((?!https:)/.test(part)),
+    );
+    expect(relative.map(({ name }) => name)).toEqual([]);
+  });
+
   it('the hovers of public names show their examples whole', () => {
     const cut = all.filter(({ text, tags }) =>
       [text, ...tags.map((tag) => tag.text)].some((part) => part.split('`').length % 2 === 0),
