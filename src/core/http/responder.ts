@@ -1,7 +1,8 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { Subject, Subscription, type Observable, type Observer } from 'rxjs';
-import { isThenable, type MaybePromise } from '../common/promises.js';
+import { Subject, type Observable, type Observer } from 'rxjs';
 import type { McpClock, ClockTimer } from '../common/clock.js';
+import { IdleSubscription } from '../common/idle-subscription.js';
+import { isThenable, type MaybePromise } from '../common/promises.js';
 import type { McpEventsReply, McpReply, PendingReply, StreamFlow } from '../calls/reply.js';
 import type { McpEvent } from '../protocol/events.js';
 
@@ -251,7 +252,7 @@ export function hasGone(raw: ServerResponse): boolean {
 }
 
 /** @internal */
-export class SseResponse extends Subscription implements StreamFlow, Observer<McpEvent> {
+export class SseResponse extends IdleSubscription implements StreamFlow, Observer<McpEvent> {
   paused = false;
   private state: 'open' | 'ending' | 'closed' = 'open';
   private resumed: Subject<void> | undefined;

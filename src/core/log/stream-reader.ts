@@ -1,4 +1,5 @@
-import { type Observer, Subscription } from 'rxjs';
+import type { Observer } from 'rxjs';
+import { IdleSubscription } from '../common/idle-subscription.js';
 import { deferred, type Deferred, DONE, isThenable, type MaybePromise } from '../common/promises.js';
 import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../calls/reply.js';
@@ -32,7 +33,7 @@ const PAGE = 64;
  *     reading ──replaced: a newer reader has the stream──▶ silent ──ended──▶ done
  *        └────the stream ended and all was handed out, the log refused, the response closed────▲
  */
-export class StreamReader extends Subscription implements Observer<StreamSignal> {
+export class StreamReader extends IdleSubscription implements Observer<StreamSignal> {
   #cursor: number;
   #behind: boolean;
   #busy = false;
