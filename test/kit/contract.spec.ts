@@ -18,7 +18,7 @@ import {
 import { RequireScopes } from 'nestjs-mcp-streamable/auth';
 import { McpServer } from 'nestjs-mcp-streamable/server';
 import { expectContract, expectNothingLeft, McpTestAuth, mintTestToken } from 'nestjs-mcp-streamable/testing';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest';
 import { z } from 'zod';
 
 @Injectable()
@@ -121,6 +121,7 @@ const AS = { admin: token('orders:write'), guest: token() };
 describe('the contract of an endpoint', () => {
   let folder: string;
   let file: string;
+  let said: MockInstance<typeof console.warn>;
   const apps: INestApplication[] = [];
 
   beforeEach(() => {
@@ -128,10 +129,12 @@ describe('the contract of an endpoint', () => {
     file = join(folder, 'mcp.contract.json');
     vi.stubEnv('CI', '');
     vi.stubEnv('UPDATE_CONTRACT', '');
+    said = vi.spyOn(console, 'warn').mockReturnValue();
   });
 
   afterEach(async () => {
     vi.unstubAllEnvs();
+    said.mockRestore();
     rmSync(folder, { recursive: true });
     for (const app of apps.splice(0)) {
       await expectNothingLeft(app);
@@ -232,6 +235,20 @@ describe('the contract of an endpoint', () => {
     writeFileSync(file, '<<<<<<< HEAD');
     expect(await expectContract(app, file)).toBe('written');
     expect(written().roles.anyone.tools).toEqual(['find_order']);
+  });
+
+  it('a contract that was written says so on the console, with its place and what is in it; an unchanged one says nothing', async () => {
+    const app = await appOf(Shop, {});
+    await expectContract(app, file);
+    const place = `${relative(process.cwd(), file)} (1 tool, 1 prompt, 1 resource, 1 resource template, 1 role). Commit it.`;
+    expect(said.mock.calls).toEqual([
+      [`There was no contract, so this one was written, which later runs compare with: ${place}`],
+    ]);
+    await expectContract(app, file);
+    expect(said).toHaveBeenCalledTimes(1);
+    vi.stubEnv('UPDATE_CONTRACT', '1');
+    await expectContract(app, file, { as: {} });
+    expect(said).toHaveBeenLastCalledWith(expect.stringMatching(/^The contract was written anew, with UPDATE_CONTRACT=1: /));
   });
 
   it('the contract of an endpoint that is missing fails in CI, and is not written', async () => {

@@ -5,7 +5,7 @@ import type { INestApplication } from '@nestjs/common';
 import { isObject } from '../../core/protocol/json-rpc.js';
 import type { McpTestClientOptions } from '../kit/mcp-test-client.js';
 import { canonical, jsonOf } from './canonical.js';
-import { type Contract, KIND_NAMES, servedContract } from './contract.js';
+import { type Contract, KIND_NAMES, KINDS, servedContract } from './contract.js';
 import { contractChanges, type EntryChanges } from './contract-diff.js';
 import type { Severity } from './schema-diff.js';
 
@@ -31,7 +31,8 @@ export interface McpContractOptions {
  * await expectContract(app, 'mcp.contract.json', { as: { admin: adminToken, guest: undefined } });
  * ```
  *
- * With `UPDATE_CONTRACT=1` in the environment the file is written. So is a missing one, except in CI (`CI`).
+ * With `UPDATE_CONTRACT=1` in the environment the file is written. So is a missing one, except in CI (`CI`). A line on the console says
+ * that a file was written.
  *
  * @param file a path relative to the working directory of the process, or a URL such as
  *   `new URL('../mcp.contract.json', import.meta.url)`
@@ -51,10 +52,10 @@ export async function expectContract(
   const text = readIfPresent(path);
   if (isSet('UPDATE_CONTRACT')) {
     if (text !== undefined && isSame(text, served)) return 'unchanged';
-    return write(path, served);
+    return write(path, served, text === undefined ? NEW : 'The contract was written anew, with UPDATE_CONTRACT=1:');
   }
   if (text === undefined) {
-    if (!isSet('CI')) return write(path, served);
+    if (!isSet('CI')) return write(path, served, NEW);
     const missing = `There is no contract at ${path}, and CI writes none. Run the test on your machine, and commit the file.`;
     throw new Error(missing);
   }
@@ -122,12 +123,25 @@ function isContract(value: unknown): value is Contract {
   );
 }
 
-function write(path: string, { contract, roles, ...kinds }: Contract): 'written' {
+const NEW = 'There was no contract, so this one was written, which later runs compare with:';
+
+/** @param event says in the console why it was written */
+function write(path: string, { contract, roles, ...kinds }: Contract, event: string): 'written' {
   // The keys of objects are in alphabetical order; the views of the roles come first, where a reviewer looks.
   const ordered = { contract, roles: canonical(roles), ...(canonical(kinds) as object) };
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, `${JSON.stringify(ordered, undefined, 2)}\n`);
+  // In modules of @nestjs/testing the logger of Nest writes errors alone.
+  console.warn(`${event} ${relative(process.cwd(), path)} (${contentOf(kinds, roles)}). Commit it.`);
   return 'written';
+}
+
+/** Counts what is in a contract, such as `2 tools, 1 prompt, 1 role`. */
+function contentOf(kinds: Omit<Contract, 'contract' | 'roles'>, roles: Contract['roles']): string {
+  const counts = KIND_NAMES.map((kind) => [Object.keys(kinds[kind] ?? {}).length, KINDS[kind].noun] as const);
+  return [...counts.filter(([count]) => count > 0), [Object.keys(roles).length, 'role'] as const]
+    .map(([count, noun]) => `${count} ${noun}${count === 1 ? '' : 's'}`)
+    .join(', ');
 }
 
 const TITLES: Readonly<Record<Severity, string>> = {
