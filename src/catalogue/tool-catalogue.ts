@@ -4,6 +4,7 @@ import { quiet, within } from '../core/common/promises.js';
 import { TwoGenerations } from '../core/common/two-generations.js';
 import { runOutsideCalls } from '../core/calls/mcp-call.js';
 import { logger } from '../core/calls/operator-log.js';
+import type { KeptHandler } from '../core/plugins/handler-source.js';
 import { excerpt, shown } from '../core/protocol/errors.js';
 import { McpHandlerDefinitionError } from '../core/handlers/handlers.errors.js';
 import type { MarkedClass } from '../core/handlers/discovery/endpoint-classes.js';
@@ -101,6 +102,14 @@ export class ToolCatalogue {
       return kept.tools ?? kept.asked;
     }
     return this.#ask(key, caller, request);
+  }
+
+  /** Returns the tools of the lists that are kept, those of the list that was used last first. */
+  *kept(): Iterable<KeptHandler> {
+    const now = this.clock.now();
+    for (const { principal, tools, expiresAt } of [...this.#kept.values()].toReversed()) {
+      if (tools && expiresAt > now) for (const entry of tools.values()) yield { entry, principal };
+    }
   }
 
   /** Drops the lists of some principals, `null` for anonymous callers; without them all lists. */

@@ -2,7 +2,7 @@ import { isThenable, type MaybePromise } from '../core/common/promises.js';
 import type { McpCall } from '../core/calls/mcp-call.js';
 import { callerOf } from '../core/calls/mcp-caller.js';
 import { retryLater, shown } from '../core/protocol/errors.js';
-import { type HandlerSource, partOf, type SourcePage } from '../core/plugins/handler-source.js';
+import { type HandlerSource, type KeptHandler, partOf, type SourcePage } from '../core/plugins/handler-source.js';
 import type { ListedKind } from '../core/plugins/mcp-plugin.js';
 import type { ToolEntry } from '../core/handlers/registry/handler-table.js';
 import type { CatalogueChanges } from './catalogue-changes.js';
@@ -36,6 +36,10 @@ export class ToolCatalogues implements HandlerSource {
 
   perCaller(kind: ListedKind): true | undefined {
     return kind === 'tool' || undefined;
+  }
+
+  *kept(kind: ListedKind): Iterable<KeptHandler> {
+    if (kind === 'tool') for (const catalogue of this.all) yield* catalogue.kept();
   }
 
   /** Looks for the tool of a call in the list of its caller. */

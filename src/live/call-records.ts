@@ -3,6 +3,7 @@ import type { McpCall, OutboundMessage } from '../core/calls/mcp-call.js';
 import type { McpCallEnd, McpCallInfo } from '../core/calls/mcp-instrumentation.js';
 import type { McpCallHooks, McpRunHooks } from '../core/plugins/mcp-plugin.js';
 import { rpcErrorOf } from '../core/protocol/errors.js';
+import { refusalText } from './live-events.js';
 import type { Payloads, ToolSchemas } from './payloads.js';
 
 /** So many calls that have ended can be opened. */
@@ -86,6 +87,7 @@ export class CallRecord implements Required<Pick<McpCallHooks, 'notified' | 'ask
   #returned: number | undefined;
   #ended: number | undefined;
   #outcome: McpCallEnd['outcome'] | undefined;
+  #reason: string | undefined;
   #error: string | undefined;
   #result: unknown;
 
@@ -136,9 +138,10 @@ export class CallRecord implements Required<Pick<McpCallHooks, 'notified' | 'ask
   }
 
   answered(end: McpCallEnd): void {
-    const { outcome, result } = end;
+    const { outcome, result, error } = end;
     this.#ended = this.#now;
     this.#outcome = outcome;
+    this.#reason = refusalText(error);
     // No handler has run, if they are not there yet.
     this.keepArguments();
     this.#running = undefined;
@@ -152,6 +155,7 @@ export class CallRecord implements Required<Pick<McpCallHooks, 'notified' | 'ask
     return {
       running: this.#ended === undefined,
       outcome: this.#outcome,
+      reason: this.#reason,
       ms: this.#ended,
       stages: this.#stages,
       traceId: this.#traceId,
@@ -183,7 +187,7 @@ export class CallRecord implements Required<Pick<McpCallHooks, 'notified' | 'ask
   }
 }
 
-/** Returns why a call has no result, as its client may read it. */
+/** Returns why a call has no result, as its client may read it, or why a guard refused it. */
 function failureOf({ outcome, error }: McpCallEnd): string | undefined {
   if (error === undefined) return undefined;
   if (outcome === 'cancelled') return error instanceof Error ? error.message : 'The request was cancelled.';

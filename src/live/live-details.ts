@@ -5,6 +5,7 @@ import type { ListedKind, McpEndpointHost, ToolExaminer } from '../core/plugins/
 import { tokensOfJson } from '../core/protocol/values.js';
 import { cut } from './live-events.js';
 import type { Payloads } from './payloads.js';
+import type { ToolOfCallers, ToolsPerCaller } from './tools-per-caller.js';
 import { BOUNDS_MS, type ToolStatistics } from './statistics.js';
 
 /* What the page shows of one handler or session that its reader has opened. */
@@ -19,6 +20,7 @@ export function isListed(kind: string): kind is ListedKind {
 
 interface Sources {
   readonly host: Pick<McpEndpointHost, 'handlers' | 'guards'>;
+  readonly perCaller: Pick<ToolsPerCaller, 'get'>;
   readonly statistics: ToolStatistics;
   /** Examines the tools of the endpoint. */
   readonly findings: ToolExaminer['findings'];
@@ -28,9 +30,11 @@ interface Sources {
 export async function handlerDetails(
   kind: ListedKind,
   key: string,
-  { host, statistics, findings }: Sources,
+  { host, perCaller, statistics, findings }: Sources,
 ): Promise<object | undefined> {
-  const entry = host.handlers.get(kind, key);
+  const own = host.handlers.get(kind, key);
+  const ofCallers = own || kind !== 'tool' ? undefined : perCaller.get(key);
+  const entry = own ?? ofCallers?.entry;
   const histogram = kind === 'tool' ? statistics.histogram(key) : undefined;
   if (!entry) return histogram && { histogram: { bounds: BOUNDS_MS, counts: histogram } };
   const { wire, origin } = entry;
@@ -41,10 +45,17 @@ export async function handlerDetails(
     scopes: entry.scopes(),
     endpointGuards: host.guards,
     tokens: tokensOfJson(wire),
+    ...(ofCallers && { listed: listedFor(ofCallers) }),
     ...(kind === 'tool' && { advice: (await findings()).filter(({ tool }) => tool === key) }),
     ...(entry.kind === 'tool' && { task: taskSupportOf(taskOptionOf(entry)) }),
     ...(histogram && { histogram: { bounds: BOUNDS_MS, counts: histogram } }),
   };
+}
+
+/** Tells who lists a tool, for whom, and whether others have another one of its name. */
+function listedFor({ entry, principals, more, varies }: ToolOfCallers): object {
+  const callers = Array.from(principals, (principal) => (principal === null ? null : cut(principal)));
+  return { by: entry.source ?? entry.origin, callers, more, varies };
 }
 
 /** Returns whether clients need support for tasks to call a tool with this option `task`; `undefined`: it has no tasks. */

@@ -32,6 +32,7 @@ import { CallRecords, type RunningCall } from './call-records.js';
 import { HandlerRows } from './handler-rows.js';
 import { handlerDetails, isListed, sessionDetails } from './live-details.js';
 import { Payloads } from './payloads.js';
+import { ToolsPerCaller } from './tools-per-caller.js';
 import { ToolStatistics } from './statistics.js';
 
 /** The page shows at most this many sessions, and calls, of an endpoint: those that were active last. */
@@ -69,6 +70,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
   readonly #taskKeys = new WeakMap<object, string>();
   #asked: Asked | undefined;
   #asking = false;
+  readonly #perCaller: ToolsPerCaller;
   readonly #handlers: HandlerRows;
   #examined: { readonly at: number; readonly findings: ReturnType<ToolExaminer['findings']> } | undefined;
   readonly #records: CallRecords;
@@ -92,7 +94,8 @@ export class LiveEndpoint implements McpEndpointPlugin {
     this.index = index;
     this.#payloads = payloads ? new Payloads(host) : undefined;
     const off = (): OffSwitch | undefined => host.find(OffSwitch);
-    this.#handlers = new HandlerRows(host.handlers, off, (name) => hashOf(`tool ${index} ${name}`));
+    this.#perCaller = new ToolsPerCaller(host);
+    this.#handlers = new HandlerRows(host.handlers, this.#perCaller, off, (name) => hashOf(`tool ${index} ${name}`));
     this.#records = new CallRecords(this.#payloads);
     this.#isRecording = payloads;
     // Calls pay nothing while they are not recorded.
@@ -134,6 +137,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
   /** @param record the key of its record */
   #answered(running: RunningCall, end: McpCallEnd, record?: string): void {
     this.#running.delete(running);
+    this.#perCaller.called(running.call.target);
     const now = this.clock.now();
     // The client decides how long a listen takes.
     if (end.call.method !== 'subscriptions/listen') this.#tools.note(end, isFailure(end.outcome), now);
@@ -168,6 +172,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
 
   /** Queries stores and bus; at most one round runs. Never rejects. */
   async ask(): Promise<void> {
+    this.#perCaller.read();
     if (this.#asking) return;
     this.#asking = true;
     try {
@@ -216,8 +221,10 @@ export class LiveEndpoint implements McpEndpointPlugin {
       return details && sessionDetails(details, live, this.#payloads);
     }
     if (!isListed(kind)) return undefined;
+    if (kind === 'tool') this.#perCaller.read();
     return handlerDetails(kind, key, {
       host: this.host,
+      perCaller: this.#perCaller,
       statistics: this.#tools,
       findings: () => this.#findings(),
     });
@@ -297,6 +304,7 @@ export class LiveEndpoint implements McpEndpointPlugin {
     return {
       name: name ?? path,
       path: this.host.get(HttpEdge).paths()[0] ?? `/${path}`,
+      title: serverInfo.title ?? '',
       server: `${serverInfo.name} ${serverInfo.version}`,
       node: this.nodeId,
       nodes,

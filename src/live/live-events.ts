@@ -1,14 +1,18 @@
+import { HttpException } from '@nestjs/common';
 import type { McpCallEnd, McpCallOutcome, McpRefusal } from '../core/calls/mcp-instrumentation.js';
+import { McpError, RefusedCall } from '../core/protocol/errors.js';
 import type { McpSessionEvent } from '../core/sessions/session-events.js';
 
 /** So many events are kept and shown. */
 const KEPT = 200;
 /** A text that clients choose is cut to this many characters. */
 const LONGEST = 80;
+/** The reason of a refusal is cut to this many characters. */
+const LONGEST_REASON = 400;
 /** A longer text is cut before it is kept. */
 const LONGEST_KEPT = 1_000;
 
-/** A line in the list of events. It contains no arguments and no texts of errors. */
+/** A line in the list of events. It contains no arguments, and no texts of the app's errors. */
 export interface LiveEvent {
   /** The number of the event on this node, from 1. */
   readonly n: number;
@@ -19,6 +23,8 @@ export interface LiveEvent {
   readonly tone: 'ok' | 'note' | 'bad';
   readonly what: string;
   readonly outcome: string;
+  /** Why a request or call was refused; absent: it was not, or the texts of the event say it. */
+  readonly reason?: string | undefined;
   /** Names the session or caller: the beginning of a session id, a principal, or both. */
   readonly who: string;
   readonly ms?: number;
@@ -76,10 +82,14 @@ function readOf(event: KeptEvent): LiveEvent {
  *
  * @param record the key of the record of the call
  */
-export function callEvent({ call, outcome, durationMs, handled }: McpCallEnd, record: string | undefined): Words {
+export function callEvent(
+  { call, outcome, durationMs, handled, error }: McpCallEnd,
+  record: string | undefined,
+): Words {
   const { sessionId, principal } = call;
   const method = bounded(call.method);
   const name = call.name === undefined ? undefined : bounded(call.name);
+  const reason = outcome === 'ok' ? undefined : refusalText(error);
   return () => {
     // The name is enough for a tool, but not for a prompt.
     const what = name === undefined ? cut(method) : method === 'tools/call' ? cut(name) : `${cut(method)} ${cut(name)}`;
@@ -88,8 +98,21 @@ export function callEvent({ call, outcome, durationMs, handled }: McpCallEnd, re
     const ms = Number(durationMs.toPrecision(3));
     const tool = handled && method === 'tools/call' ? `tool ${name}` : undefined;
     const text = OUTCOMES[outcome] ?? String(outcome);
-    return { tone, what, outcome: text, who: who.filter(Boolean).join(' · '), ms, tool, call: record };
+    return { tone, what, outcome: text, reason, who: who.filter(Boolean).join(' · '), ms, tool, call: record };
   };
+}
+
+/**
+ * Returns the HTTP status of an error, and what it is called: the code of an error of this package, or the class of one that the app
+ * threw. Its text may have data of callers.
+ *
+ * @returns `undefined` for an error without a status
+ */
+export function refusalText(error: unknown): string | undefined {
+  if (error instanceof McpError) return `${error.status} ${error.code}`;
+  const thrown = error instanceof RefusedCall ? error.cause : error;
+  if (thrown instanceof HttpException) return `${thrown.getStatus()} ${cut(thrown.name)}`;
+  return error instanceof RefusedCall ? String(error.status) : undefined;
 }
 
 /** Returns a text that can wait in the ring: clients choose it, and its length. */
@@ -102,11 +125,12 @@ export function isFailure(outcome: McpCallOutcome): boolean {
   return outcome !== 'ok' && outcome !== 'cancelled';
 }
 
-export function refusalEvent({ status, option, code, principal, method, name }: McpRefusal): NewEvent {
+export function refusalEvent({ status, option, code, reason, principal, method, name }: McpRefusal): NewEvent {
   const outcome = [status, code ?? STATUS_TEXTS[status], option].filter(Boolean).join(' · ');
   const asked = [method, name].flatMap((text) => (text === undefined ? [] : [cut(text)])).join(' ');
   const what = asked === '' ? 'request refused' : `request refused: ${asked}`;
-  return { tone: 'bad', what, outcome, who: principal === undefined ? '' : cut(principal) };
+  const why = reason === undefined ? undefined : cut(reason, LONGEST_REASON);
+  return { tone: 'bad', what, outcome, reason: why, who: principal === undefined ? '' : cut(principal) };
 }
 
 /** @returns `undefined` for frequent, unimportant events, which are not shown */

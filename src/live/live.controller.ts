@@ -15,6 +15,7 @@ import {
   UseGuards,
   VERSION_NEUTRAL,
 } from '@nestjs/common';
+import { Decorated } from '../core/common/decorated.js';
 import { isCrossOrigin } from '../core/http/edge/host-origin.js';
 import { isLocalCaller } from '../core/protocol/local-caller.js';
 import { LiveFeed } from './live-feed.js';
@@ -47,16 +48,17 @@ const PRIVATE = {
 } as const;
 
 /**
- * Makes the controller of the live page, with its path and guards. Its version is neutral: browsers send none.
+ * Makes the controller of the live page, with its path, guards and decorators. Its version is neutral: browsers send none.
  *
  * A response is written without the app's interceptors and hooks: those that wrap results of controllers would break
  * the stream, and a Content-Security-Policy of the app would break or weaken the page.
  */
-export function createLiveController({ path, guards }: ResolvedLiveOptions): Type {
+export function createLiveController({ path, guards, decorators }: ResolvedLiveOptions): Type {
   @Controller({ path, version: VERSION_NEUTRAL })
   @UseGuards(...(guards ?? [LoopbackGuard]))
   // Not part of the app's REST description; the key is that of @ApiExcludeController().
   @SetMetadata('swagger/apiExcludeController', [true])
+  @Decorated(decorators)
   class McpLiveController {
     constructor(@Inject(LiveFeed) private readonly feed: LiveFeed) {}
 

@@ -1,4 +1,5 @@
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
+import { DECORATORS } from '../core/common/decorated.js';
 import {
   count,
   flag,
@@ -29,6 +30,13 @@ export interface McpLiveOptions {
    * option behind a proxy.
    */
   unguarded?: 'loopback';
+  /**
+   * Lists decorators that are applied to the controller of the page, such as `Public()` or `SkipThrottle()`. Global guards of
+   * the app, such as a throttler or a guard of tokens, find their metadata with `Reflector` on `getClass()`.
+   *
+   * @default none
+   */
+  decorators?: readonly ClassDecorator[];
   /** Lists the modules from which guards get their dependencies. */
   imports?: ModuleMetadata['imports'];
   /**
@@ -64,6 +72,7 @@ const LIVE_TABLE = {
     'an array of at least one guard: a class, or an object with the method canActivate. An undefined one may come from a circular import',
   ),
   unguarded: oneOf(undefined, ['loopback']),
+  decorators: DECORATORS,
   imports: list([], () => true, 'an array of modules'),
   maxReaders: count(10),
   payloads: flag(false),
@@ -71,7 +80,13 @@ const LIVE_TABLE = {
 } satisfies OptionTable<McpLiveOptions>;
 
 /** Nest needs these before the factory of `forRootAsync()` runs. */
-export const EARLY_NAMES = ['path', 'guards', 'unguarded', 'imports'] as const satisfies (keyof McpLiveOptions)[];
+export const EARLY_NAMES = [
+  'path',
+  'guards',
+  'unguarded',
+  'decorators',
+  'imports',
+] as const satisfies (keyof McpLiveOptions)[];
 /** The factory of `forRootAsync()` makes the others. */
 export type MadeLiveOptions = Omit<McpLiveOptions, (typeof EARLY_NAMES)[number]>;
 export const MADE_NAMES = Object.keys(LIVE_TABLE).filter((name) => !(EARLY_NAMES as readonly string[]).includes(name));

@@ -23,14 +23,16 @@ type EarlyOptions = Pick<McpLiveOptions, (typeof EARLY_NAMES)[number]>;
 export interface McpLiveModuleAsyncOptions
   extends
     Omit<ConfigurableModuleAsyncOptions<MadeLiveOptions, 'createMcpLiveOptions'>, 'imports'>,
-    Pick<McpLiveOptions, 'path' | 'guards' | 'unguarded' | 'imports'> {}
+    Pick<McpLiveOptions, 'path' | 'guards' | 'unguarded' | 'decorators' | 'imports'> {}
+
+const NO_EARLY_OPTIONS = Object.fromEntries(EARLY_NAMES.map((name) => [name, undefined])) as EarlyOptions;
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<MadeLiveOptions>({
   moduleName: 'McpLive',
 })
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createMcpLiveOptions')
-  .setExtras<EarlyOptions>({ path: undefined, guards: undefined, unguarded: undefined, imports: undefined }, withPage)
+  .setExtras<EarlyOptions>(NO_EARLY_OPTIONS, withPage)
   .build();
 
 function withPage(definition: DynamicModule, given: EarlyOptions): DynamicModule {
@@ -68,7 +70,7 @@ export class McpLiveModule extends ConfigurableModuleClass {
   }
 
   /**
-   * Does the same with options from a factory; `path`, `guards`, `unguarded` and `imports` stand beside it.
+   * Does the same with options from a factory; those that are needed before it runs stand beside it: `path`, `guards`, `unguarded`, `decorators` and `imports`.
    *
    * @throws McpOptionError as `forRoot` does
    */

@@ -140,7 +140,7 @@ describeChromium('trying a tool on the live page, in Chromium', (browser) => {
       await open('tool=find_order&try', { guards: [TokenGuard] });
       await choose();
       await press('Call');
-      await says('Failed');
+      await says('Failed (HTTP 403, -32000): Forbidden resource');
       expect(await output().textContent()).not.toContain('secret result');
       await field('Bearer token').fill('letmein');
       await press('Call');
@@ -156,6 +156,19 @@ describeChromium('trying a tool on the live page, in Chromium', (browser) => {
       complaints = complaints.filter((text) => !/status of 40[13]/.test(text));
       await leave();
     });
+  });
+
+  it('images of a result are shown in their own size, an SVG without its scripts, and what is no image as JSON', async () => {
+    await open('tool=draw&try');
+    await press('Call');
+    await says(/image\/svg\+xml, 40 × 24/);
+    await expect.poll(() => output().locator('img').count()).toBe(2);
+    const box = await output().locator('img').first().boundingBox();
+    // With its border.
+    expect(box).toMatchObject({ width: 42, height: 26 });
+    await says('bm8gaW1hZ2U=');
+    expect(await page.title()).not.toBe('owned');
+    await leave();
   });
 
   it('arguments are edited as JSON, and come back into the form', async () => {

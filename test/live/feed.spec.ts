@@ -228,6 +228,7 @@ describe('the stream of the live page', () => {
       tone: 'bad',
       what: 'request refused: initialize',
       outcome: '503 · UNAVAILABLE · maxSessions',
+      reason: expect.stringContaining('This server has reached its limit of 1 sessions ("maxSessions")'),
     });
   });
 

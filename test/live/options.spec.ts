@@ -24,6 +24,12 @@ describe('McpLiveModule.forRoot()', () => {
     ['no reader', { guards: [Everyone], maxReaders: 0 }, 'maxReaders', 'at least 1'],
     ['payloads that are no boolean', { guards: [Everyone], payloads: 'yes' }, 'payloads', 'true or false'],
     ['tryIt that is no boolean', { guards: [Everyone], tryIt: 1 }, 'tryIt', 'true or false'],
+    [
+      'decorators that are not called',
+      { guards: [Everyone], decorators: [{}] },
+      'decorators',
+      'array of class decorators',
+    ],
     ['imports that are no list', { guards: [Everyone], imports: {} }, 'imports', 'array of modules'],
   ])('McpLiveModule.forRoot() with %s throws and says what to give', (_, options, option, text) => {
     const make = () => McpLiveModule.forRoot(options as McpLiveOptions);

@@ -219,7 +219,7 @@ export class Calls {
       result = bound!.insteadOf(result, bytes);
       text = this.#textOf({ jsonrpc: '2.0', id, result: result as JsonObject }, call);
     }
-    this.observer.ended(call, outcomeOf(call, result), { result });
+    this.observer.ended(call, outcomeOf(call, result), { result, error: call.denied });
     const kept = call.from.succeeded?.(call, result);
     if (!kept) return this.#answer(call, text);
     // The call is open meanwhile, and may end.
@@ -233,7 +233,9 @@ export class Calls {
     if (call.state !== 'open') return;
     const id = call.requestId!;
     const rpcError = rpcErrorOf(error);
-    this.observer.ended(call, call.denied ? 'denied' : (rpcError?.code ?? INTERNAL_ERROR), { error });
+    // The client of a handler that lists hide reads "not found".
+    const { denied } = call;
+    this.observer.ended(call, denied ? 'denied' : (rpcError?.code ?? INTERNAL_ERROR), { error: denied ?? error });
     // Its text may contain details that clients must not receive.
     if (!rpcError) this.report(error, call);
     const refusal = rpcError ? error : new McpError('INTERNAL_ERROR', HANDLER_FAILED);

@@ -3,7 +3,7 @@ import type { AuthInfo, InputRequest } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
 import { DONE, quiet } from '../common/promises.js';
 import { ERAS, type McpEra } from '../protocol/era.js';
-import type { McpError } from '../protocol/errors.js';
+import type { McpError, RefusedCall } from '../protocol/errors.js';
 import type { RequestHeaders } from '../protocol/headers.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../protocol/json-rpc.js';
 import { withCanonicalUri } from '../protocol/uris.js';
@@ -244,8 +244,8 @@ export class McpCall implements McpHttpCall {
   target: McpTarget | undefined;
 
   // Each of these fields is written by one room: the first by `handlers`, two by `methods`, the next by `tasks`, all others by `calls`.
-  /** Whether a guard of the handler refused the caller. @internal */
-  denied = false;
+  /** Why a guard of the handler refused the caller; `undefined`: none has. @internal */
+  denied: RefusedCall | undefined;
   /** Set if the results of its tool have a size limit. @internal */
   bound: ResultBound | undefined;
   /** Writes its result as the JSON that its client reads; absent: that of the result as it is. @internal */

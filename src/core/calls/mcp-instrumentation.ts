@@ -56,7 +56,7 @@ export interface McpCallEnd {
   readonly source?: string | undefined;
   /** The result of a call that has one, that of a tool that failed included. */
   readonly result: object | undefined;
-  /** Why a call has no result, also a cancelled one. Its text may have details that clients must not get. */
+  /** Why a call has no result, also a cancelled one, or is refused by a guard. Its text may have details that clients must not get. */
   readonly error?: unknown;
   /** @internal */
   readonly taskId?: string | undefined;
@@ -97,6 +97,8 @@ export interface McpRefusal {
   readonly option: string | undefined;
   /** The stable code of the refusal; `undefined` for an error that a guard of the app threw. */
   readonly code?: McpErrorCode | undefined;
+  /** Says why, for operators, without credentials; `undefined` with status 400, whose reason quotes the request. */
+  readonly reason?: string | undefined;
   /** The caller, if it is known already; many requests are refused before. */
   readonly principal?: string | undefined;
   /** The address of the client, as the adapter gives it: behind a proxy, that of the proxy unless the app trusts it. */

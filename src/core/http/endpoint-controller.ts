@@ -1,5 +1,5 @@
 import { Controller, Delete, Get, Post, Req, Res, SetMetadata, type Type, UseFilters, UseGuards } from '@nestjs/common';
-import { McpOptionError } from '../common/options.js';
+import { Decorated } from '../common/decorated.js';
 import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
 import type { ResolvedExtras } from './endpoint-extras.js';
 import { McpExceptionFilter } from './mcp-exception.filter.js';
@@ -41,27 +41,4 @@ export function createEndpointController(endpoint: EndpointKey, extras: Resolved
     }
   }
   return McpEndpointController;
-}
-
-/**
- * Applies decorators in the order in which they would stand above the class.
- *
- * @throws McpOptionError for one that is not for classes
- */
-function Decorated(decorators: readonly ClassDecorator[]): ClassDecorator {
-  return (target) => {
-    const refusal = (reason: string): McpOptionError =>
-      new McpOptionError(
-        'decorators',
-        `The option "decorators" contains a decorator that cannot be applied to the controller: ${reason}. Give class decorators, such as [Public(), SkipThrottle()].`,
-      );
-    let decorated: unknown;
-    try {
-      decorated = Reflect.decorate([...decorators], target);
-    } catch (error) {
-      throw refusal(String(error));
-    }
-    if (decorated === target || (decorated as Type).prototype instanceof target) return decorated as typeof target;
-    throw refusal('it returned something other than the class');
-  };
 }

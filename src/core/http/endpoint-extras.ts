@@ -1,4 +1,5 @@
 import { type CanActivate, type ModuleMetadata, type Type, VERSION_NEUTRAL } from '@nestjs/common';
+import { DECORATORS } from '../common/decorated.js';
 import {
   flag,
   list,
@@ -64,11 +65,7 @@ const EXTRAS_TABLE = {
     isGuard,
     'an array of guards: classes, or objects with the method canActivate. An undefined one may come from a circular import',
   ),
-  decorators: list(
-    [],
-    (decorator) => typeof decorator === 'function',
-    'an array of class decorators, such as [Public(), SkipThrottle()]: what a decorator returns, not the decorator itself',
-  ),
+  decorators: DECORATORS,
   sessionGuard: passing(McpSessionGuard, isSessionGuard, 'McpSessionGuard or a class that extends it'),
   imports: list([], () => true, 'an array of modules'),
   isGlobal: flag(false),

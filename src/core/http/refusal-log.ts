@@ -28,13 +28,14 @@ interface RefusedRequest {
 }
 
 /** Describes a refused request to observers, by what was read of it. */
-function described(request: RefusedRequest, { status, option, code }: Refusal): McpRefusal {
+function described(request: RefusedRequest, { status, option, code, message: reason }: Refusal): McpRefusal {
   const { principal, message } = readOf(request);
   const { name } = (message?.params ?? {}) as { readonly name?: unknown };
   return {
     status,
     option,
     code,
+    reason: status === 400 ? undefined : reason,
     principal: principal ?? credentialsOf(request)?.principal,
     ip: ipOf(request),
     method: message?.method,

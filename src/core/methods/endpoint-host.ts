@@ -9,7 +9,7 @@ import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import type { McpRefusal, McpSessionEnd } from '../calls/mcp-instrumentation.js';
 import { logger, type ReportStoreFault, STORE_FAULT } from '../calls/operator-log.js';
 import { REQUEST_FAILED, shown } from '../protocol/errors.js';
-import type { HandlerSource } from '../plugins/handler-source.js';
+import type { HandlerSource, KeptHandler } from '../plugins/handler-source.js';
 import {
   type EndpointExtension,
   type EndpointNodes,
@@ -124,6 +124,10 @@ export class EndpointHost extends McpEndpointHost {
 
   serve(source: HandlerSource): void {
     this.sources.add(source);
+  }
+
+  *kept(kind: ListedKind): Iterable<KeptHandler> {
+    for (const source of this.sources.added) yield* source.kept?.(kind) ?? [];
   }
 
   entryOf(kind: ListedKind, registration: object, source: string): McpHandlerTarget {

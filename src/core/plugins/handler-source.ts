@@ -48,6 +48,14 @@ export interface HandlerSource {
    * @throws (rejects) McpError UNAVAILABLE if it is not known
    */
   deciding?(key: string, call: McpCall): MaybePromise<McpHandlerTarget | readonly object[]>;
+  /**
+   * Returns the handlers of the lists that it keeps, those of the list that was used last first. It asks nobody.
+   *
+   * @internal
+   *
+   * @default none
+   */
+  kept?(kind: ListedKind): Iterable<KeptHandler>;
   /** The classes of the app that it has its handlers from, for `McpRegistry.changed()`. @default none */
   readonly classes?: readonly SourceClass[];
   /**
@@ -59,6 +67,13 @@ export interface HandlerSource {
 }
 
 type SourceClass = object & { readonly name: string };
+
+/** A handler in a list that a source keeps for a caller. @internal */
+export interface KeptHandler {
+  readonly entry: McpHandlerTarget;
+  /** `null`: an anonymous caller. */
+  readonly principal: string | null;
+}
 
 /** Runs a handler of a source without the enhancers of the app: it stands in the place of a function. @experimental */
 export interface BareHandler {

@@ -12,7 +12,7 @@ import type { McpHandlerTarget } from '../calls/mcp-target.js';
 import type { McpEra } from '../protocol/era.js';
 import type { ExtensionSettings } from '../protocol/extensions.js';
 import type { FeatureHandler, FeatureKind } from './feature-kind.js';
-import type { HandlerSource, ListedKind } from './handler-source.js';
+import type { HandlerSource, KeptHandler, ListedKind } from './handler-source.js';
 import type { ListenTopics } from './listen-topics.js';
 import type { Offer } from './offer.js';
 import type { McpRing } from './rings.js';
@@ -72,6 +72,8 @@ export abstract class McpEndpointHost {
   abstract readonly offer: Offer;
   /** The handlers of the app, as they are now. @internal */
   abstract readonly handlers: EndpointHandlersView;
+  /** Returns the handlers of sources that list for each caller, as callers were listed lately. @internal */
+  abstract kept(kind: ListedKind): Iterable<KeptHandler>;
   /** The nodes that serve it. @internal */
   abstract readonly nodes: EndpointNodes;
   /** Emits requests that were refused before a call was created. */

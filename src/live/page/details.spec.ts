@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { anyOf, outcomeText, reasonOf } from './details.js';
+import { anyOf, callersText, outcomeText, reasonOf, shortReason } from './details.js';
 import { treeOf } from './schema.js';
 
 describe('the outcome of an event', () => {
@@ -12,6 +12,28 @@ describe('the outcome of an event', () => {
     for (const name of ['constructor', '__proto__', 'toString', 'my-client']) {
       expect([outcomeText(name), reasonOf(name)]).toEqual([name, name]);
     }
+  });
+});
+
+describe('why something did not succeed', () => {
+  it.each([
+    [{ outcome: 'denied', ms: 1, reason: '403 ForbiddenException' }, 'denied · 403 ForbiddenException'],
+    [{ outcome: 'tool error', ms: 1 }, 'tool error'],
+    // Its reason is a sentence.
+    [{ outcome: '403 · FORBIDDEN_HOST', reason: 'The Host is not allowed.' }, '403 · FORBIDDEN_HOST'],
+  ])('a list says of an event why it did not succeed, with the status of a call', (event, text) => {
+    expect(shortReason(event)).toBe(text);
+  });
+});
+
+describe('the callers of a tool', () => {
+  it.each([
+    [{ callers: ['ann', null], varies: false }, 'ann, anonymous callers'],
+    [{ callers: ['ann'], more: true, varies: false }, 'ann and others'],
+    [{ callers: ['ann'], varies: true }, 'ann; some of them have another'],
+    [{ callers: [], varies: false }, 'no list that this node keeps'],
+  ])('the callers of a tool are named, and whether they have the same one', (listed, text) => {
+    expect(callersText({ by: 'Plugins', more: false, ...listed })).toContain(text);
   });
 });
 

@@ -1,6 +1,7 @@
 import { make } from './dom.js';
 import { age, clock, count, duration, plural, size } from './format.js';
 import { bdi, chips, facts, histogram, json, note, type Section, tree } from './parts.js';
+import { resultNodes } from './results.js';
 import { hashOf } from './route.js';
 import { type Schema, type SchemaNode, treeOf } from './schema.js';
 import type { CallRow, Endpoint, EventRow, LiveState, SessionRow } from './state.js';
@@ -15,6 +16,13 @@ export interface HandlerDetails {
   readonly scopes?: readonly string[];
   readonly endpointGuards?: readonly string[];
   readonly tokens?: number;
+  /** What lists the tool for each caller, and for whom it was listed lately. */
+  readonly listed?: {
+    readonly by: string;
+    readonly callers: readonly (string | null)[];
+    readonly more: boolean;
+    readonly varies: boolean;
+  };
   readonly task?: string;
   readonly advice?: readonly { readonly severity: string; readonly problem: string; readonly advice: string }[];
   readonly histogram?: { readonly bounds: readonly number[]; readonly counts: readonly number[] };
@@ -48,6 +56,7 @@ export interface SessionDetails {
 export interface CallDetails {
   readonly running: boolean;
   readonly outcome?: string | number;
+  readonly reason?: string;
   readonly ms?: number;
   readonly stages: { readonly entered?: number; readonly returned?: number; readonly ended?: number };
   readonly traceId?: string;
@@ -76,19 +85,8 @@ export interface Context {
 /* ---- handlers ---------------------------------------------------------------------------------------------------- */
 
 export function handlerSections(kind: string, key: string, details: HandlerDetails, context: Context): Section[] {
-  const { wire = {}, guards = [], scopes = [], endpointGuards = [], origin, tokens, task, advice = [] } = details;
-  const sections: Section[] = [];
-  const hints = [...hintsOf(wire.annotations), ...(task === undefined ? [] : [`task: ${task}`])];
-  if (hints.length > 0) sections.push({ id: 'hints', data: hints, make: () => [chips(hints)] });
-  const description = wire.description ?? wire.title;
-  const about = description ?? (kind === 'tool' ? 'It has no description: models choose tools by it.' : '');
-  sections.push({ id: 'about', data: about, make: () => [make('p', { class: 'prose' }, bdi(about))] });
-  if (advice.length > 0)
-    sections.push({ id: 'advice', title: 'Advice', data: advice, make: () => [adviceList(advice)] });
-  if (wire.inputSchema)
-    sections.push(schemaSection('input', 'Arguments', wire.inputSchema, () => 'It takes no arguments.'));
-  if (wire.outputSchema) sections.push(schemaSection('output', 'Result', wire.outputSchema, anyOf));
-  if (wire.arguments) sections.push(argumentsSection(wire.arguments));
+  const { wire } = details;
+  const sections = wire ? offeredSections(kind, wire, details) : [unknownSection()];
   const row = context.endpoint.tools.get(`tool ${key}`);
   if (row && row.calls > 0) {
     const { histogram: spread } = details;
@@ -98,17 +96,63 @@ export function handlerSections(kind: string, key: string, details: HandlerDetai
   }
   if (kind === 'tool')
     sections.push(eventsSection('calls', 'Latest calls', context, ({ tool }) => tool === `tool ${key}`));
+  if (wire) sections.push(aboutSection(wire, details));
+  return sections;
+}
+
+function unknownSection(): Section {
+  const text =
+    'What clients read about this tool is not known here: it is gone, or a server of the app has it (option "server").';
+  return { id: 'unknown', data: text, make: () => [note(text)] };
+}
+
+/** Shows what lists have of a handler. */
+function offeredSections(kind: string, wire: Wire, { task, advice = [] }: HandlerDetails): Section[] {
+  const sections: Section[] = [];
+  const title = titleOf(wire);
+  if (title !== '')
+    sections.push({ id: 'title', data: title, make: () => [make('p', { class: 'title' }, bdi(title))] });
+  const hints = [...hintsOf(wire.annotations), ...(task === undefined ? [] : [`task: ${task}`])];
+  if (hints.length > 0) sections.push({ id: 'hints', data: hints, make: () => [chips(hints)] });
+  const about = wire.description ?? (kind === 'tool' ? 'It has no description: models choose tools by it.' : '');
+  if (about !== '')
+    sections.push({ id: 'about', data: about, make: () => [make('p', { class: 'prose' }, bdi(about))] });
+  if (advice.length > 0)
+    sections.push({ id: 'advice', title: 'Advice', data: advice, make: () => [adviceList(advice)] });
+  if (wire.inputSchema)
+    sections.push(schemaSection('input', 'Arguments', wire.inputSchema, () => 'It takes no arguments.'));
+  if (wire.outputSchema) sections.push(schemaSection('output', 'Result', wire.outputSchema, anyOf));
+  if (wire.arguments) sections.push(argumentsSection(wire.arguments));
+  return sections;
+}
+
+/** Returns the title of a handler, which tools may also have among their annotations. */
+function titleOf({ title, annotations = {} }: Wire): string {
+  const { title: annotated } = annotations;
+  return title ?? (typeof annotated === 'string' ? annotated : '');
+}
+
+/** Says who may call a handler, what it weighs, and where it is from. */
+function aboutSection(wire: Wire, details: HandlerDetails): Section {
+  const { guards = [], scopes = [], endpointGuards = [], origin, tokens, listed } = details;
   const access = [...endpointGuards.map((name) => `${name} (endpoint)`), ...guards];
+  const everyone = listed ? 'whoever has it in its list' : 'everyone whom the endpoint admits';
   const pairs = {
-    'Who may call it': access.length > 0 ? access.join(', ') : 'everyone whom the endpoint admits',
+    'Who may call it': access.length > 0 ? access.join(', ') : everyone,
     Scopes: scopes.join(' '),
+    ...(listed && { 'Listed by': `${listed.by}, for each caller`, 'Listed for': callersText(listed) }),
     'Weight in a list': tokens === undefined ? undefined : `about ${count(tokens)} tokens of a model's context`,
     URI: wire.uri ?? wire.uriTemplate,
     'Media type': wire.mimeType,
     Method: origin,
   };
-  sections.push({ id: 'facts', title: 'About', data: pairs, make: () => [facts(pairs)] });
-  return sections;
+  return { id: 'facts', title: 'About', data: pairs, make: () => [facts(pairs)] };
+}
+
+export function callersText({ callers, more, varies }: NonNullable<HandlerDetails['listed']>): string {
+  if (callers.length === 0) return 'no list that this node keeps: it is shown as its latest call found it';
+  const names = callers.map((caller) => caller ?? 'anonymous callers').join(', ') + (more ? ' and others' : '');
+  return varies ? `${names}; some of them have another tool of this name, with other texts or arguments` : names;
 }
 
 function adviceList(findings: NonNullable<HandlerDetails['advice']>): HTMLElement {
@@ -225,6 +269,7 @@ export function callSections(
   const outcome = details?.outcome ?? event?.outcome;
   const pairs = {
     State: row || details?.running ? 'runs' : outcomeText(outcome),
+    Reason: details?.reason ?? event?.reason,
     Method: row?.method,
     Client: row && `${row.client} ${row.version}`,
     By: row ? (row.principal ?? row.session ?? 'no session') : event?.who,
@@ -248,7 +293,8 @@ export function callSections(
       ['result', 'Result'],
     ] as const) {
       const value = details[id];
-      if (value !== undefined) sections.push({ id, title, data: value, make: () => [json(value)] });
+      const draw = () => (id === 'result' && isObject(value) ? resultNodes(value) : [json(value)]);
+      if (value !== undefined) sections.push({ id, title, data: value, make: draw });
     }
   } else {
     const text =
@@ -256,6 +302,10 @@ export function callSections(
     sections.push({ id: 'hidden', data: text, make: () => [note(text)] });
   }
   return sections;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
 }
 
 interface Stage {
@@ -312,6 +362,11 @@ export function reasonOf(outcome: string): string {
   return outcome === 'ok' ? '' : meaning === undefined ? outcome : `${meaning} (${outcome})`;
 }
 
+/** Says in a list why something did not succeed: of a call that a guard refused also its status. */
+export function shortReason({ outcome, reason, ms }: Pick<EventRow, 'outcome' | 'reason' | 'ms'>): string {
+  return ms === undefined || reason === undefined ? reasonOf(outcome) : `${reasonOf(outcome)} · ${reason}`;
+}
+
 /** Errors of JSON-RPC, of MCP and of this library. */
 const CODES: Readonly<Record<string, string>> = {
   '-32700': 'no JSON',
@@ -348,6 +403,7 @@ export function eventSections(event: EventRow, { state }: Context): Section[] {
     Time: clock(state.here(event.at)),
     Event: event.what,
     Outcome: outcomeText(event.outcome),
+    Reason: event.reason,
     Who: event.who,
     Took: durationText(event.ms),
   };
@@ -362,9 +418,10 @@ function eventsSection(
 ): Section {
   const rows = state.events.filter((row) => row.endpoint === index && isOf(row)).slice(-LATEST);
   const items = () =>
-    rows.toReversed().map(({ n, at, what, outcome, who, ms, tone }) => {
+    rows.toReversed().map((row) => {
+      const { n, at, what, who, ms, tone } = row;
       const href = hashOf({ kind: 'event', key: String(n), endpoint: index, trying: false });
-      const text = [clock(state.here(at)), who, reasonOf(outcome), durationText(ms)].filter(Boolean).join(' · ');
+      const text = [clock(state.here(at)), who, shortReason(row), durationText(ms)].filter(Boolean).join(' · ');
       return make(
         'li',
         { 'data-tone': tone },

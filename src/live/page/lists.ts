@@ -1,7 +1,7 @@
 import { byId, make, put } from './dom.js';
 import { age, clock, count, duration, size, span } from './format.js';
 import { act } from './server.js';
-import { reasonOf } from './details.js';
+import { shortReason } from './details.js';
 import { hashOf, type Kind } from './route.js';
 import type { CallRow, Endpoint, EventRow, Facts, LiveState, OfferRow, SessionRow, ToolRow } from './state.js';
 import { action, type Column, figure, plain, type Sorting, spark, Table, texts } from './table.js';
@@ -58,16 +58,20 @@ export class Lists {
         'This endpoint has no tools yet. A method with @Tool() in a provider is one; save it, and it is here.',
       ),
     });
+    const offered = texts<OfferRow>(
+      ({ name, about }) => [name, about],
+      (row) => this.#link(row.kind, row.name),
+    );
     this.#offers = new Table<OfferRow>(byId('offers'), {
       label: 'Resources and prompts',
       columns: [
         {
           id: 'name',
           label: 'Name',
-          draw: texts(
-            ({ name, about }) => [name, about],
-            (row) => this.#link(row.kind, row.name),
-          ),
+          draw: (cell, row) => {
+            offered(cell, row);
+            putBeside(cell, 'title', row.title);
+          },
         },
         { id: 'kind', label: 'Kind', kind: 'dim', draw: plain(({ kind }) => kind) },
       ],
@@ -96,18 +100,20 @@ export class Lists {
     this.#drawList('calls', this.#calls, running, facts.calls + facts.listens + facts.tasks);
     const found = [...sessions.values()].filter((row) => this.#has(row, SESSION_FIELDS)).toSorted(orderOf(sorting));
     this.#drawList('sessions', this.#sessions, found, facts.sessions, sorting);
-    const called = [...tools.values()].filter((row) => this.#has(row, ['name', 'about'])).toSorted(byCalls);
+    const called = [...tools.values()]
+      .filter((row) => this.#has(row, ['name', 'title', 'about', 'of']))
+      .toSorted(byCalls);
     const of = (kind: ToolRow['kind']) => called.filter((row) => row.kind === kind);
     this.#drawList('tools', this.#tools, of('tool'));
     const methods = of('method');
     this.#methods.draw({ rows: methods, narrowed: this.#narrowed });
     byId('methods-card').hidden = methods.length === 0;
-    const offered = [...offers.values()].filter((row) => this.#has(row, ['name', 'about', 'kind']));
+    const offered = [...offers.values()].filter((row) => this.#has(row, ['name', 'title', 'about', 'kind']));
     this.#drawList('offers', this.#offers, offered);
     byId('offers-card').hidden = offers.size === 0;
     const events = this.state.events
       .filter(({ endpoint, tone }) => endpoint === selected && (!problemsOnly || tone === 'bad'))
-      .filter((row) => this.#has(row, ['what', 'who', 'outcome']))
+      .filter((row) => this.#has(row, ['what', 'who', 'outcome', 'reason']))
       .toReversed();
     this.#events.draw({ rows: events, narrowed: this.#narrowed || problemsOnly });
     put(byId('events-count'), events.length > 0 ? `latest ${count(events.length)}` : '');
@@ -182,8 +188,9 @@ export class Lists {
     );
     const name = (cell: HTMLElement, row: ToolRow) => {
       text(cell, row);
-      const off = cell.querySelector('.off') ?? cell.insertBefore(make('span', { class: 'off' }), cell.lastChild);
-      put(off, row.off === null ? '' : `off ${row.off}`.trim());
+      putBeside(cell, 'title', row.title);
+      putBeside(cell, 'of', row.of === '' ? '' : `per caller, by ${row.of}`);
+      putBeside(cell, 'off', row.off === null ? '' : `off ${row.off}`.trim());
     };
     return [
       { id: 'name', label: 'Tool', draw: name },
@@ -254,7 +261,7 @@ export class Lists {
         id: 'what',
         label: 'Event',
         draw: texts(
-          ({ what, outcome }) => [what, reasonOf(outcome)],
+          (row) => [row.what, shortReason(row)],
           ({ n }) => this.#link('event', String(n)),
         ),
       },
@@ -262,6 +269,17 @@ export class Lists {
       { id: 'ms', label: 'Took', kind: 'number', draw: plain(({ ms }) => (ms === undefined ? '' : duration(ms))) },
     ];
   }
+}
+
+/** Shows a text between the two texts of a cell. */
+function putBeside(cell: HTMLElement, name: string, text: string): void {
+  let node = cell.querySelector(`.${name}`);
+  if (!node) {
+    node = cell.insertBefore(make('bdi', { class: name }), cell.lastChild);
+    // The line may break there.
+    cell.insertBefore(new Text(' '), cell.lastChild);
+  }
+  put(node, text);
 }
 
 const timed = (read: (row: ToolRow) => number) => plain<ToolRow>((row) => (row.calls === 0 ? '' : duration(read(row))));

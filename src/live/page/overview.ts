@@ -7,8 +7,9 @@ import type { Endpoint, Facts } from './state.js';
 const sumOf = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 export function drawFacts(facts: Facts): void {
-  put(byId('server'), facts.server);
-  const title = `${facts.server} – MCP live`;
+  put(byId('server'), facts.title || facts.server);
+  put(byId('server-name'), facts.title ? facts.server : '');
+  const title = `${facts.title || facts.server} – MCP live`;
   if (document.title !== title) document.title = title;
   drawRate(facts);
   put(byId('running'), count(facts.calls));

@@ -34,8 +34,11 @@ export interface ToolRow {
   readonly key: string;
   readonly name: string;
   readonly kind: 'tool' | 'method';
+  readonly title: string;
   /** The beginning of its description. */
   readonly about: string;
+  /** Names what lists it for each caller; empty: it is in the list of all callers. */
+  readonly of: string;
   readonly calls: number;
   readonly errors: number;
   readonly p50: number;
@@ -53,6 +56,7 @@ export interface OfferRow {
   readonly kind: 'resource' | 'template' | 'prompt';
   /** The URI of a resource or template. */
   readonly name: string;
+  readonly title: string;
   readonly about: string;
 }
 
@@ -63,6 +67,8 @@ export interface EventRow {
   readonly tone: 'ok' | 'note' | 'bad';
   readonly what: string;
   readonly outcome: string;
+  /** Why it was refused. */
+  readonly reason?: string;
   readonly who: string;
   readonly ms?: number;
   /** The key of the row of its tool. */
@@ -76,6 +82,9 @@ export type Check = 'up' | 'down' | undefined;
 export interface Facts {
   readonly name: string;
   readonly path: string;
+  /** The title of the server; empty: it has none. */
+  readonly title: string;
+  /** Its name and version. */
   readonly server: string;
   readonly node: string;
   readonly nodes: readonly string[];

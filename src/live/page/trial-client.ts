@@ -32,12 +32,20 @@ export interface TrialEvents {
 }
 
 export class TrialError extends Error {
-  constructor(
-    message: string,
-    readonly code?: number,
-    readonly data?: unknown,
-  ) {
+  /** The code of a JSON-RPC error. */
+  readonly code: number | undefined;
+  readonly data: unknown;
+  /** The HTTP status, if it is that of a refusal. */
+  readonly status: number | undefined;
+  /** The header `Retry-After` of a refusal. */
+  readonly retryAfter: string | undefined;
+
+  constructor(message: string, { code, data, status, retryAfter }: Partial<TrialError> = {}) {
     super(message);
+    this.code = code;
+    this.data = data;
+    this.status = status;
+    this.retryAfter = retryAfter;
   }
 }
 
@@ -137,7 +145,9 @@ export class TrialClient {
     this.#session = response.headers.get('mcp-session-id') ?? this.#session;
     for (let attempt = 0; attempt < MOST_RESUMPTIONS; attempt++) {
       const type = response.headers.get('content-type') ?? '';
-      if (!type.startsWith('text/event-stream')) return answerOf(await textOf(response), response);
+      if (!type.startsWith('text/event-stream')) {
+        return answerOf(await textOf(response), response, this.#session !== undefined);
+      }
       const read = await this.#read(response, id, events);
       if ('answer' in read) return read.answer;
       if (read.lastEventId === undefined) break;
@@ -237,17 +247,28 @@ async function textOf(response: Response): Promise<Message | string> {
   }
 }
 
-function answerOf(body: Message | string, { status, headers }: Response): Params {
-  if (typeof body === 'object' && (body.result || body.error) && status !== 404) return resultOf(body);
-  const said = typeof body === 'object' ? (body.error?.message ?? JSON.stringify(body)) : body.slice(0, 500);
-  if (status === 404) throw new SessionGone(`${said} Call once more to begin a new session.`, 404);
-  const challenge = headers.get('www-authenticate');
-  const advice = status === 401 ? ' Give a bearer token above.' : '';
-  throw new TrialError(`${status}: ${said}${advice}`, status, challenge ?? undefined);
+function answerOf(body: Message | string, response: Response, inSession: boolean): Params {
+  if (response.ok && typeof body === 'object' && (body.result || body.error)) return resultOf(body);
+  throw refusalOf(body, response, inSession);
+}
+
+/** Makes the error of a refused request: what the endpoint says, or a guard or filter of the app, or a proxy before it. */
+function refusalOf(body: Message | string, { status, headers }: Response, inSession: boolean): TrialError {
+  const { error, message } = typeof body === 'object' ? (body as Message & { message?: unknown }) : {};
+  const { code, message: said = textOfBody(message ?? body), data } = typeof error === 'object' ? error : {};
+  const retryAfter = headers.get('retry-after') ?? undefined;
+  const more = { code, data: data ?? headers.get('www-authenticate') ?? undefined, status, retryAfter };
+  if (inSession && status === 404) return new SessionGone(`${said} Call once more to begin a new session.`, more);
+  return new TrialError(status === 401 ? `${said} Give a bearer token above.` : said, more);
+}
+
+function textOfBody(body: unknown): string {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return text.trim() === '' ? 'The answer has no text.' : text.slice(0, 500);
 }
 
 function resultOf({ result, error }: Message): Params {
-  if (error) throw new TrialError(error.message, error.code, error.data);
+  if (error) throw new TrialError(error.message, error);
   return result ?? {};
 }
 

@@ -3,6 +3,7 @@ import { duration } from './format.js';
 import type { HandlerDetails, Wire } from './details.js';
 import { FieldError, formOf, type Field, parsed } from './form.js';
 import { json, note } from './parts.js';
+import { resultNodes } from './results.js';
 import type { Route } from './route.js';
 import type { Schema } from './schema.js';
 import { detailsOf, toast, trialOf } from './server.js';
@@ -129,8 +130,7 @@ export class TrialView {
       state.className = 'bad';
       if (abort.signal.aborted) put(state, 'Cancelled');
       else {
-        const code = error instanceof TrialError && error.code !== undefined ? ` (${error.code})` : '';
-        put(state, `Failed${code}: ${(error as Error).message}`);
+        put(state, failureText(error as Error));
         if (error instanceof TrialError && error.data !== undefined) this.#output.append(json(error.data));
       }
     } finally {
@@ -190,6 +190,15 @@ export class TrialView {
     const tried = { url, revision: chosen.revision, withToken: chosen.token !== '', request };
     this.#copies.replaceChildren(copyable('curl', curlOf(tried)), copyable('Client code', codeOf(tried)));
   }
+}
+
+/** Says why a call failed: what the status and the code are, what the endpoint says, and how long to wait. */
+export function failureText(error: Error): string {
+  const { status, code, retryAfter } = error instanceof TrialError ? error : ({} as Partial<TrialError>);
+  const which = [status !== undefined && `HTTP ${status}`, code].filter((each) => each !== undefined && each !== false);
+  const about = which.length > 0 ? ` (${which.join(', ')})` : '';
+  const wait = retryAfter === undefined ? '' : ` The endpoint says when to try again: Retry-After is ${retryAfter}.`;
+  return `Failed${about}: ${error.message}${wait}`;
 }
 
 function progressStep(
@@ -273,26 +282,6 @@ function schemaOf(
   });
   const required = given.filter((each) => each.required === true).map(({ name }) => name);
   return { type: 'object', properties: Object.fromEntries(fields), required };
-}
-
-/** Texts are shown as they are, everything else as JSON, and the whole result below. */
-function resultNodes(result: Readonly<Record<string, unknown>>): Node[] {
-  const { content, contents, messages, structuredContent } = result;
-  const blocks = [content, contents, messages].flatMap((list) => (Array.isArray(list) ? (list as unknown[]) : []));
-  const nodes: Node[] =
-    structuredContent === undefined ? [] : [make('h3', {}, 'Structured content'), json(structuredContent)];
-  for (const block of blocks) {
-    const { content: inner = block } = block as { content?: unknown };
-    const { text, data, mimeType, type } = inner as Record<string, unknown>;
-    // A copy of the structured content for older clients.
-    if (structuredContent !== undefined && text === JSON.stringify(structuredContent)) continue;
-    if (typeof text === 'string') nodes.push(make('pre', { class: 'json', tabindex: '0' }, make('bdi', {}, text)));
-    else if (type === 'image' && typeof data === 'string' && /^image\/(?:png|jpeg|gif|webp)$/.test(String(mimeType)))
-      nodes.push(make('img', { src: `data:${String(mimeType)};base64,${data}`, alt: 'The image of the result' }));
-    else nodes.push(json(block));
-  }
-  nodes.push(make('details', {}, make('summary', {}, 'Whole result'), json(result)));
-  return nodes;
 }
 
 function copyable(title: string, text: string): HTMLElement {
