@@ -4,8 +4,9 @@ import { EmptyError } from 'rxjs';
 import { ENDPOINT_NAME, type EndpointName } from '../calls/endpoint-name.js';
 import { guardThrew, isPlain, logError, logger, nameOfEnhancer } from '../calls/operator-log.js';
 import { loneRequestId, McpEndpoint } from '../eras/mcp-endpoint.js';
-import { McpError } from '../protocol/errors.js';
+import { type JsonRpcErrorBody, McpError } from '../protocol/errors.js';
 import { errorResponse, type RequestId } from '../protocol/json-rpc.js';
+import { isVisit, VISIT_HEADERS, visitText } from './edge/visit.js';
 import { Challenges } from './credentials.js';
 import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
 import { UnknownPrincipalError } from './principal.js';
@@ -18,8 +19,8 @@ const REFUSED = -32000;
 const INTERNAL_ERROR = -32603;
 
 /**
- * Answers a request that failed with a JSON-RPC error, and the status that HTTP has for it. A response that has begun
- * is destroyed.
+ * Answers a request that failed with a JSON-RPC error, or a person in a browser with a text (E19), and the status that HTTP has for
+ * it. A response that has begun is destroyed.
  *
  * @returns the status
  * @internal
@@ -37,7 +38,11 @@ export function refuse(
   if (raw.headersSent) raw.destroy();
   else {
     reader.discardRest(request, raw);
-    responder.send(response, { kind: 'json', body: JSON.stringify(payload), status, ...(headers && { headers }) });
+    if (isVisit(request)) {
+      const body = visitText(status, payload.error.message);
+      responder.send(response, { kind: 'text', body, status, headers: { ...headers, ...VISIT_HEADERS } });
+    } else
+      responder.send(response, { kind: 'json', body: JSON.stringify(payload), status, ...(headers && { headers }) });
   }
   return status;
 }
@@ -65,7 +70,7 @@ function refusingStatus(error: HttpException): number {
 interface Answer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  readonly payload: unknown;
+  readonly payload: JsonRpcErrorBody;
 }
 
 /** Answers and logs the errors that guards and the controller of an endpoint throw. @internal */

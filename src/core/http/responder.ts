@@ -5,6 +5,7 @@ import { IdleSubscription } from '../common/idle-subscription.js';
 import { isThenable, type MaybePromise } from '../common/promises.js';
 import type { McpEventsReply, McpReply, PendingReply, StreamFlow } from '../calls/reply.js';
 import type { McpEvent } from '../protocol/events.js';
+import { VISIT_TYPE } from './edge/visit.js';
 
 /*
  * # The responder
@@ -34,6 +35,14 @@ export interface ResponderOptions {
 }
 
 const JSON_TYPE = 'application/json';
+
+/** An answer for a person (E19). */
+interface McpTextReply {
+  readonly kind: 'text';
+  readonly body: string;
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
 
 /** Stalled responses are checked in this interval when no comments are written. */
 const WITHOUT_COMMENTS_MS = 15_000;
@@ -91,23 +100,24 @@ export class McpResponder {
    * Writes a reply that is not a stream, unless the client has disconnected or the app has already answered (by a
    * timeout).
    */
-  send(response: object, reply: Exclude<McpReply, McpEventsReply>): void {
+  send(response: object, reply: Exclude<McpReply, McpEventsReply> | McpTextReply): void {
     const raw = rawResponse(response);
     if (hasGone(raw) || raw.headersSent) return;
     const status = reply.kind === 'accepted' ? 202 : (reply.status ?? 200);
     const headers = reply.kind === 'accepted' ? undefined : reply.headers;
-    const body = reply.kind === 'json' ? reply.body : undefined;
+    const body = reply.kind === 'json' || reply.kind === 'text' ? reply.body : undefined;
+    const isText = reply.kind === 'text';
     if (raw === response) {
       raw.statusCode = status;
       for (const name in headers) raw.setHeader(name, headers[name]!);
-      if (body !== undefined) raw.setHeader('Content-Type', JSON_TYPE);
+      if (body !== undefined) raw.setHeader('Content-Type', isText ? VISIT_TYPE : JSON_TYPE);
       raw.end(body);
     } else {
       const fastify = response as FastifyReply;
       fastify.code(status);
       if (headers) fastify.headers(headers);
       // Fastify would parse the value to add the parameter.
-      if (body !== undefined) fastify.header('Content-Type', `${JSON_TYPE}; charset=utf-8`);
+      if (body !== undefined) fastify.header('Content-Type', isText ? VISIT_TYPE : `${JSON_TYPE}; charset=utf-8`);
       fastify.send(body);
     }
   }

@@ -8,6 +8,7 @@ import type { AdapterEdge, AroundRoute, EdgeAnswer, EdgeDecision, EdgePolicy } f
 import { expressEdge } from './express-edge.js';
 import { fastifyEdge } from './fastify-edge.js';
 import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js';
+import { isVisit, VISIT_HEADERS, VISIT_TYPE, visitText } from './visit.js';
 
 /*
  * # The edge
@@ -80,10 +81,13 @@ export class HttpEdge {
     // A body in the same packet as its head arrives one turn later.
     await Promise.resolve();
     discardBody(request, response, this.clock);
-    const body = JSON.stringify(refusal.toResponse());
-    response.writeHead(refusal.status, {
-      ...refusal.headers,
-      'Content-Type': 'application/json',
+    const { status, headers, message } = refusal;
+    const visited = isVisit(request);
+    const body = visited ? visitText(status, message) : JSON.stringify(refusal.toResponse());
+    response.writeHead(status, {
+      ...headers,
+      ...(visited && VISIT_HEADERS),
+      'Content-Type': visited ? VISIT_TYPE : 'application/json',
       'Content-Length': Buffer.byteLength(body),
     });
     response.end(body);
