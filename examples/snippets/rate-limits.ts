@@ -50,8 +50,7 @@ export class ReportTools {
   imports: [
     ThrottlerModule.forRoot({
       throttlers: [{ ttl: 60_000, limit: 100 }],
-      errorMessage: (_context, { limit, timeToBlockExpire }) =>
-        `At most ${limit} calls a minute. Try again in ${timeToBlockExpire} seconds.`,
+      errorMessage: (_context, { limit }) => `At most ${limit} calls a minute.`,
     }),
     McpStreamableModule.forRoot({
       serverInfo: { name: 'reports', version: '1.0.0' },

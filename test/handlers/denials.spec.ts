@@ -46,6 +46,12 @@ const talkative = guard(async (context) => {
 const throttles = guard(() => {
   throw new HttpException('Too many calls', 429);
 });
+/** As a throttler does that has a name, or none. */
+const throttlesFor = (header: string, seconds: number, text: string): CanActivate =>
+  guard((context) => {
+    context.switchToHttp().getResponse().header(header, seconds);
+    throw new HttpException(text, 429);
+  });
 
 let validated = 0;
 let ran = 0;
@@ -95,6 +101,9 @@ const providers = [
   fourOf('unknown', { onMethods: [UseGuards(unknown)] }),
   fourOf('talkative', { onMethods: [UseGuards(talkative)] }),
   fourOf('throttled', { onMethods: [UseGuards(throttles)] }),
+  fourOf('waits', { onMethods: [UseGuards(throttlesFor('Retry-After', 42, 'ThrottlerException: Too Many Requests'))] }),
+  fourOf('named', { onMethods: [UseGuards(throttlesFor('Retry-After-short', 5, 'Slow down!'))] }),
+  fourOf('says', { onMethods: [UseGuards(throttlesFor('Retry-After', 42, 'Come back in 42 s'))] }),
   fourOf('open'),
   Checked,
 ];
@@ -138,6 +147,31 @@ describe.each(ADAPTERS)('a denial of a tool, on %s', (adapter) => {
       await app.settled({ inFlight: 0, openResponses: 0 });
     },
   );
+
+  it.each(ERAS)(
+    'D47: a tool that a guard throttles says how long to wait, as its guard has said it in a header (%s)',
+    async (era) => {
+      const app = await start();
+      const call = await clients[era](app);
+      for (const [name, text] of [
+        ['waits', 'ThrottlerException: Too Many Requests. Try again in 42 seconds.'],
+        ['named', 'Slow down. Try again in 5 seconds.'],
+        ['says', 'Come back in 42 s'],
+      ] as const) {
+        expect((await (await call(name)).json()).result).toMatchObject(result(text));
+      }
+      expect(app.log.texts('error')).toEqual([]);
+    },
+  );
+
+  it('D47: a prompt that a guard throttles says how long to wait, too', async () => {
+    const client = new ModernClient((await start()).url);
+    const { error } = await client.ask('prompts/get', { name: 'waits' });
+    expect(error).toEqual({
+      code: -32603,
+      message: 'ThrottlerException: Too Many Requests. Try again in 42 seconds.',
+    });
+  });
 
   it.each(ERAS)(
     'a denial of a tool comes before arguments are read, whatever the output schema says (%s)',

@@ -74,7 +74,8 @@ describe.each(ONE_ADAPTER)('a node with too many calls, on %s', (adapter) => {
       await batch
     ).json();
     expect(answers.filter(({ result }) => result).map(({ id }) => id)).toEqual(['a', 'b']);
-    const error = { code: -32000, message: expect.stringMatching(/2 calls of this caller .* Try again in a moment/) };
+    const message: unknown = expect.stringMatching(/2 calls of this caller .* Try again in a moment/);
+    const error = { code: -32000, message, data: { retryAfter: 1 } };
     expect(answers.filter(({ result }) => !result)).toEqual(['c', 'd'].map((id) => ({ jsonrpc: '2.0', id, error })));
     const about = { status: 429, option: 'maxRunningCallsPerPrincipal' };
     const called = { ...about, principal: 'ann', method: 'tools/call', name: 'waits' };

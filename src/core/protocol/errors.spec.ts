@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { errorResponse, McpError, type McpErrorCode, refusalOf } from './errors.js';
+import { errorResponse, limitReached, McpError, type McpErrorCode, refusalOf } from './errors.js';
 
 const TABLE: [McpErrorCode, number, number][] = [
   ['PARSE_ERROR', 400, -32700],
@@ -78,5 +78,13 @@ describe('errorResponse', () => {
       id: '',
       error: { code: -1, message: 'x', data: null },
     });
+  });
+});
+
+describe('a refusal that passes', () => {
+  it('D47: a refusal that passes says when, in its header and in its data', () => {
+    const refusal = limitReached('TOO_MANY_REQUESTS', { of: 'caller', max: 2, what: 'tasks', option: 'maxTasks' });
+    expect(refusal.headers).toEqual({ 'Retry-After': '5' });
+    expect(refusal.toResponse().error.data).toEqual({ retryAfter: 5 });
   });
 });

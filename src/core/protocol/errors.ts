@@ -141,7 +141,7 @@ export class McpError extends Error {
 }
 
 /**
- * Makes the refusal of a request that may be repeated (RFC 9110 §10.2.3).
+ * Makes the refusal of a request that may be repeated (RFC 9110 §10.2.3). Its data says when, too: many clients do not show headers.
  *
  * @param afterS seconds after which it may succeed: 1 where room comes back by itself, 5 where others must leave first
  * @internal
@@ -152,7 +152,11 @@ export function retryLater(
   afterS: number,
   options?: Pick<McpErrorOptions, 'cause' | 'option'>,
 ): McpError {
-  return new McpError(code, message, { ...options, headers: { 'Retry-After': String(afterS) } });
+  return new McpError(code, message, {
+    ...options,
+    headers: { 'Retry-After': String(afterS) },
+    data: { retryAfter: afterS },
+  });
 }
 
 /** A limit that is reached and that an option sets. @internal */

@@ -1,11 +1,4 @@
-import {
-  type CanActivate,
-  ForbiddenException,
-  type HttpException,
-  Inject,
-  Injectable,
-  type Type,
-} from '@nestjs/common';
+import { type CanActivate, ForbiddenException, HttpException, Inject, Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig, type ContextId, ContextIdFactory, ModuleRef, ModulesContainer } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { after, isThenable, settle } from '../../common/promises.js';
@@ -324,9 +317,9 @@ export class MethodInvoker implements HandlerRunner {
       },
       (error) => {
         invocation.end();
-        if (invocation.entered || !isDenial(error)) throw error;
-        context.mcpCall.denied = true;
-        throw denialOf(error, response);
+        if (invocation.entered) throw error;
+        if (!isDenial(error)) throw withRetryAfter(error, response);
+        throw (context.mcpCall.denied = denialOf(error, response));
       },
     );
   }
@@ -352,8 +345,8 @@ export class MethodInvoker implements HandlerRunner {
       await ask(request, response, next);
     } catch (error) {
       if (isHttpException(error) && !isDenial(error)) throw error;
-      context.mcpCall.denied = true;
-      throw denialOf(isDenial(error) ? error : new ForbiddenException('Forbidden resource'), response, error);
+      const denial = isDenial(error) ? error : new ForbiddenException('Forbidden resource');
+      throw (context.mcpCall.denied = denialOf(denial, response, error));
     }
   }
 
@@ -364,8 +357,7 @@ export class MethodInvoker implements HandlerRunner {
   assertPermits(context: McpContext): void {
     const refusal = this.#refusal(context);
     if (!refusal) return;
-    context.mcpCall.denied = true;
-    throw refusal;
+    throw (context.mcpCall.denied = refusal);
   }
 
   #invocation(raw: unknown, context: McpContext): Invocation {
@@ -421,6 +413,18 @@ function denialOf(
 ): HandlerDeniedError {
   const { [DENIAL_DATA]: data } = denial as { readonly [DENIAL_DATA]?: unknown };
   return new HandlerDeniedError(denial.getStatus(), textOf(denial), denialHeaders, { cause, data });
+}
+
+/**
+ * Returns the error of a guard that limits rates, with the time to wait in its text: a model does not read headers, and without it
+ * repeats the call at once.
+ */
+function withRetryAfter(error: unknown, { retryAfter }: ResponseFacade): unknown {
+  if (retryAfter === undefined || !isHttpException(error) || error.getStatus() !== 429) return error;
+  const text = textOf(error);
+  if (text.split(/\W+/).includes(retryAfter)) return error;
+  const when = /^\d+$/.test(retryAfter) ? `in ${retryAfter} seconds` : `after ${retryAfter}`;
+  return new HttpException(`${text.replace(/[.!]?\s*$/, '.')} Try again ${when}.`, 429, { cause: error });
 }
 
 /**

@@ -108,6 +108,12 @@ export class ResponseFacade<Call extends McpHandlerCall = McpHandlerCall> {
     return Object.fromEntries([...(this.#headers ?? [])].filter(([name]) => !OF_THE_TRANSPORT.has(name)));
   }
 
+  /** Returns when a caller may try again, as a guard has said it: also as `Retry-After-NAME`, which named throttlers set. */
+  get retryAfter(): string | undefined {
+    const [, value] = [...(this.#headers ?? [])].find(([name]) => /^retry-after(?:-|$)/.test(name)) ?? [];
+    return value;
+  }
+
   send(body?: unknown): this {
     if (!this.#answered) this.#body = body;
     this.#answered = true;
