@@ -28,6 +28,7 @@ const HEADER_REFUSED = ['400 -32020', '200 complete'] as const;
 const HEADER_TAKEN = ['200 complete', '400 -32020'] as const;
 const ID = 'messages.0.id';
 const REASON = 'messages.0.error.data.reason';
+const LACKING = ['200 -32021', '200 isError'] as const;
 const ASKED_ANYWAY = ['200 isError', '200 complete'] as const;
 
 /** The type of each method's request in the specification. */
@@ -289,8 +290,29 @@ export const DIFFERENCES: readonly Difference[] = [
     era: 'legacy',
     every: {
       which: /^asking: ask_(capital|roots) of a client (that cannot|with (forms|pages))/,
-      differs: ASKED_ANYWAY,
+      differs: ['200 -32021', '200 complete'],
     },
+  },
+  {
+    why: 'P7: a client that lacks a capability gets the code of revision 2026-07-28, in the legacy era too.',
+    era: 'legacy',
+    cases: {
+      'tools: a handler returns questions': LACKING,
+      'asking: a prompt, a client that cannot': ['200 -32021', '200 -32603'],
+      'asking: D28: returned questions, a client that cannot': LACKING,
+      'asking: ask_page of a client with forms before modes': LACKING,
+      'asking: ask_page of a client with forms only': LACKING,
+    },
+    every: {
+      which:
+        /^asking: (ask_(name|page) of a client (that cannot|with models and roots)|ask_name of a client with pages only)/,
+      differs: LACKING,
+    },
+  },
+  {
+    why: 'E19: a person who opens the endpoint in a browser reads a text.',
+    era: 'modern',
+    cases: { 'HTTP: GET that accepts HTML': ['405', '405 -32000'] },
   },
   {
     why: 'D23: content that was accepted fits what was asked for, also when there is none.',

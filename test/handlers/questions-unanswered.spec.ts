@@ -3,6 +3,7 @@ import { McpCtx, Prompt, Tool, type McpContext } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
 import { testApps } from '../support/test-apps.js';
+import { ModernClient } from '../support/modern-client.js';
 import { LATEST } from '../support/raw-client.js';
 
 const requestedSchema = { type: 'object' as const, properties: { yes: { type: 'boolean' as const } } };
@@ -39,33 +40,60 @@ class Asking {
   }
 }
 
-describe.each(ONE_ADAPTER)('a question that a client of the 2025 revisions cannot answer, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a question that a client cannot answer, on %s', (adapter) => {
   const start = testApps(adapter, { shared: true, providers: [Asking], errorDetails: false });
 
   it.each([
-    ['a form', 'elicit', {}, 'elicitation'],
-    ['a form, to a client that opens URLs alone', 'elicit', { elicitation: { url: {} } }, 'elicitation.form'],
-    ['a page', 'visit', {}, 'elicitation'],
-    ['a page, to a client that shows forms alone', 'visit', { elicitation: {} }, 'elicitation.url'],
-    ['a sample', 'sample', {}, 'sampling'],
-    ['a sample with tools', 'sample with tools', { sampling: {} }, 'sampling.tools'],
-    ['the roots', 'roots', {}, 'roots'],
-    ['several at once', 'several', { sampling: {} }, 'roots'],
+    ['a form', 'elicit', {}, { elicitation: { form: {} } }, 'elicitation'],
+    [
+      'a form, to a client that opens URLs alone',
+      'elicit',
+      { elicitation: { url: {} } },
+      { elicitation: { form: {} } },
+      'elicitation.form',
+    ],
+    ['a page', 'visit', {}, { elicitation: { url: {} } }, 'elicitation'],
+    [
+      'a page, to a client that shows forms alone',
+      'visit',
+      { elicitation: {} },
+      { elicitation: { url: {} } },
+      'elicitation.url',
+    ],
+    ['a sample', 'sample', {}, { sampling: {} }, 'sampling'],
+    ['a sample with tools', 'sample with tools', { sampling: {} }, { sampling: { tools: {} } }, 'sampling.tools'],
+    ['the roots', 'roots', {}, { roots: {} }, 'roots'],
+    ['several at once', 'several', { sampling: {} }, { roots: {} }, 'roots'],
   ])(
-    'a question that a client of the 2025 revisions cannot answer, %s, fails the call with the capability that the client lacks',
-    async (_, what, capabilities, lacks) => {
+    'P7, M6: a question that a client cannot answer, %s, ends its call alike in both eras: with the capability that the client lacks',
+    async (_, what, capabilities, requiredCapabilities, lacks) => {
       const app = await start();
-      const client = await app.client({ what: encodeURIComponent(what) }).initialize(LATEST, capabilities);
-      const text = expect.stringMatching(new RegExp(`cannot be sent: .* capability "${lacks}"`)) as string;
-      const { result } = await (await client.call('ask')).json();
-      expect(result).toEqual({ content: [{ type: 'text', text }], isError: true });
-      const prompt = { jsonrpc: '2.0', id: 50, method: 'prompts/get', params: { name: 'ask' } };
-      expect((await (await client.post(prompt)).json()).error).toEqual({ code: -32603, message: text });
-      const { result: code } = await (await client.call('code')).json();
-      expect(code.content[0].text).toBe('McpServerRequestError CLIENT_LACKS_CAPABILITY');
+      const headers = { what: encodeURIComponent(what) };
+      const message = expect.stringMatching(
+        new RegExp(`^The question "(key|a)" .* cannot be asked: this client .* capability "${lacks}"\\.$`),
+      ) as string;
+      const refusal = { code: -32021, message, data: { requiredCapabilities } };
+      const old = await app.client(headers).initialize(LATEST, capabilities);
+      const modern = new ModernClient(app.url, headers);
+      for (const method of ['tools/call', 'prompts/get']) {
+        const { error } = await (
+          await old.post({ jsonrpc: '2.0', id: old.nextId(), method, params: { name: 'ask' } })
+        ).json();
+        expect(error).toEqual(refusal);
+        const response = await modern.request(method, { name: 'ask' }, { capabilities });
+        expect(response.status).toBe(400);
+        expect((await response.json()).error).toEqual(error);
+      }
       expect(app.log.texts('error')).toEqual([]);
     },
   );
+
+  it('a question that a client of the 2025 revisions cannot answer throws an error that the handler may catch', async () => {
+    const app = await start();
+    const client = await app.client({ what: 'elicit' }).initialize(LATEST, {});
+    const { result } = await (await client.call('code')).json();
+    expect(result.content[0].text).toBe('McpServerRequestError CLIENT_LACKS_CAPABILITY');
+  });
 
   it('a question that a client of the 2025 revisions cannot answer fails the call when the client does not answer in time', async () => {
     const app = await start({ serverRequestTimeoutMs: 30 });

@@ -248,7 +248,9 @@ describe('the contract of an endpoint', () => {
     expect(said).toHaveBeenCalledTimes(1);
     vi.stubEnv('UPDATE_CONTRACT', '1');
     await expectContract(app, file, { as: {} });
-    expect(said).toHaveBeenLastCalledWith(expect.stringMatching(/^The contract was written anew, with UPDATE_CONTRACT=1: /));
+    expect(said).toHaveBeenLastCalledWith(
+      expect.stringMatching(/^The contract was written anew, with UPDATE_CONTRACT=1: /),
+    );
   });
 
   it('the contract of an endpoint that is missing fails in CI, and is not written', async () => {

@@ -184,11 +184,11 @@ describe('D28: inputRequired() in the legacy era', () => {
     it('inputRequired() in the legacy era fails before anything is sent when the client cannot answer all of it', async () => {
       const app = await start(() => inputRequired({ inputRequests: QUESTIONS }));
       const caller = await Caller.of(app, 'legacy', { elicitation: {}, roots: {} });
-      expectFailure(
-        kind,
-        await caller.ask(...REQUESTS[kind]('asks')),
-        /"model" \(sampling\/createMessage\).*"sampling"/,
-      );
+      expect((await caller.ask(...REQUESTS[kind]('asks'))).error).toEqual({
+        code: -32021,
+        message: expect.stringMatching(/"model" \(sampling\/createMessage\).*"sampling"/),
+        data: { requiredCapabilities: { sampling: {} } },
+      });
       await app.settled({ outbound: 0, inFlight: 0 });
     });
 

@@ -121,9 +121,13 @@ describe('requests and notifications of a server', () => {
           // Nothing was sent: the answer is the only message.
           expect(response.header('content-type')).toMatch(/json/);
           const answer = await response.json();
-          expect(textOf(answer)).toContain(`"${nameOf(missing, declared)}"`);
-          if (tool === 'returns') expect(answer.result.isError).toBe(true);
-          else expect(textOf(answer)).toMatch(/^McpServerRequestError CLIENT_LACKS_CAPABILITY/);
+          if (tool === 'returns') {
+            expect(answer.error).toMatchObject({ code: -32021, data: { requiredCapabilities: missing } });
+            expect(answer.error.message).toContain(`"${nameOf(missing, declared)}"`);
+          } else {
+            expect(textOf(answer)).toMatch(/^McpServerRequestError CLIENT_LACKS_CAPABILITY/);
+            expect(textOf(answer)).toContain(`"${nameOf(missing, declared)}"`);
+          }
           continue;
         }
         const stream = await response.sse().count(1);

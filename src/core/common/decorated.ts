@@ -1,4 +1,3 @@
-import type { Type } from '@nestjs/common';
 import { list, McpOptionError } from './options.js';
 
 /** The row of the option `decorators`, for the controllers that modules make. */
@@ -26,7 +25,8 @@ export function Decorated(decorators: readonly ClassDecorator[]): ClassDecorator
     } catch (error) {
       throw refusal(String(error));
     }
-    if (decorated === target || (decorated as Type).prototype instanceof target) return decorated as typeof target;
+    if (decorated === target || (decorated as { readonly prototype?: unknown }).prototype instanceof target)
+      return decorated as typeof target;
     throw refusal('it returned something other than the class');
   };
 }

@@ -7,12 +7,11 @@ import type { McpPrincipalState, McpState } from '../calls/mcp-state.js';
 import type { McpTask } from '../calls/mcp-task.js';
 import { McpServerRequestError } from '../calls/server-request.error.js';
 import { inspected } from '../handlers/results/handler-failure.js';
-import { type Capabilities, capabilityNames, missingCapabilities } from '../protocol/client-capabilities.js';
 import { ERAS } from '../protocol/era.js';
 import { ProgressReports } from '../protocol/notification-json.js';
 import { assertNotificationOfEra } from '../protocol/notifications.js';
 import { sdk } from '../protocol/spec.js';
-import { lacking, Question, QuestionError, type RequestedSchemas, suspended } from './question.js';
+import { lacking, Question, QuestionError, type RequestedSchemas, suspended, unable } from './question.js';
 import { shown } from '../protocol/errors.js';
 import {
   type AskingRequest,
@@ -288,9 +287,8 @@ export class HandlerRun implements McpClientPort {
       );
     }
     for (const [key, question] of entries) {
-      const { required, embedded } = Question.of(key, question, this.parts.schemas);
-      const missing = missingCapabilities(required, this.clientCapabilities);
-      if (missing && ERAS[era].declaresPerRequest) throw lacking(key, embedded.method, missing);
+      const refusal = lacking(Question.of(key, question, this.parts.schemas), this.clientCapabilities);
+      if (refusal && ERAS[era].declaresPerRequest) throw refusal;
     }
   }
 
@@ -304,14 +302,9 @@ export class HandlerRun implements McpClientPort {
     const questions = this.#read(() =>
       Object.entries(inputRequests ?? {}).map(([key, question]) => Question.of(key, question as McpQuestion, schemas)),
     );
-    for (const { key, embedded, required } of questions) {
-      // The capabilities of a client without a session are not known: asking it throws the reason.
-      const missing = call.session && missingCapabilities(required, this.clientCapabilities);
-      if (missing) {
-        throw new RoundFailure(
-          `The input "${key}" (${embedded.method}) is needed, but this client did not declare the capability "${capabilityNames(missing, this.clientCapabilities)}".`,
-        );
-      }
+    for (const question of questions) {
+      const refusal = this.#lacking(question);
+      if (refusal) throw refusal;
     }
     const abort = new AbortController();
     const signal = AbortSignal.any([abort.signal, call.signal]);
@@ -393,10 +386,8 @@ export class HandlerRun implements McpClientPort {
     if (known) return known;
     const { vain } = this.#remembered;
     if (!this.call.asksAtOnce) throw vain < MAX_ROUNDS ? this.#suspend(question) : question.unanswered(vain);
-    // With a session, asking throws the error for the missing capability.
-    const { declaresPerRequest } = ERAS[this.call.era];
-    const missing = declaresPerRequest && missingCapabilities(question.required, this.clientCapabilities);
-    if (missing) throw this.#refuse(question, missing);
+    const refusal = this.#lacking(question);
+    if (refusal) throw ERAS[this.call.era].declaresPerRequest ? this.#refuse(refusal) : unable(refusal);
     const answer = await this.#send(question, signal && { signal });
     this.#remembered.put(question.key, answer);
     return answer;
@@ -417,8 +408,8 @@ export class HandlerRun implements McpClientPort {
         `The question "${key}" cannot be asked during "${method}": in revision 2026-07-28 only "tools/call", "prompts/get" and "resources/read" can ask.`,
       );
     if (this.#state.kind === 'refused') return this.#state.error;
-    const missing = missingCapabilities(question.required, this.clientCapabilities);
-    if (missing) return this.#refuse(question, missing);
+    const refusal = this.#lacking(question);
+    if (refusal) return this.#refuse(refusal);
     const questions = this.#state.kind === 'suspended' ? this.#state.questions : new Map<string, Question>();
     questions.set(key, question);
     this.#state = { kind: 'suspended', questions };
@@ -426,8 +417,14 @@ export class HandlerRun implements McpClientPort {
     return suspended(questions);
   }
 
-  #refuse({ key, embedded }: Question, requiredCapabilities: Capabilities): Error {
-    const error = lacking(key, embedded.method, requiredCapabilities);
+  /** Returns why a client cannot be asked. That of a legacy client without a session is not known: asking it throws the reason. */
+  #lacking(question: Question): Error | undefined {
+    const isKnown = this.call.session !== undefined || ERAS[this.call.era].declaresPerRequest;
+    return isKnown ? lacking(question, this.clientCapabilities) : undefined;
+  }
+
+  /** Ends the run with a mark. @returns the error */
+  #refuse(error: Error): Error {
     this.#state = { kind: 'refused', error };
     this.#marked = true;
     return error;

@@ -6,7 +6,14 @@ import { McpServerRequestError } from '../calls/server-request.error.js';
 import { HandlerSuspended } from '../calls/handler-signals.js';
 import { flatSchema } from '../handlers/schema/listed-schema.js';
 import { isStandardSchema } from '../handlers/schema/schema-compiler.js';
-import { type Capabilities, offersTools, requiredCapabilities, usesTools } from '../protocol/client-capabilities.js';
+import {
+  type Capabilities,
+  capabilityNames,
+  missingCapabilities,
+  offersTools,
+  requiredCapabilities,
+  usesTools,
+} from '../protocol/client-capabilities.js';
 import { firstProblem, sdk } from '../protocol/spec.js';
 import { shown } from '../protocol/errors.js';
 import { isObject } from '../protocol/json-rpc.js';
@@ -161,10 +168,18 @@ export function suspended(questions: ReadonlyMap<string, Question>): HandlerSusp
   return new HandlerSuspended(`The client must first answer ${keys}; then the handler runs again.`);
 }
 
-/** Returns the error for a client that does not declare what a question needs. */
-export function lacking(key: string, method: string, requiredCapabilities: Capabilities): Error {
-  const text = `The question "${key}" (${method}) cannot be asked: the request does not declare the client capability that it needs.`;
+/** Returns the error for a client that did not declare what a question needs. */
+export function lacking({ key, embedded, required }: Question, declared: Capabilities): Error | undefined {
+  const requiredCapabilities = missingCapabilities(required, declared);
+  if (!requiredCapabilities) return undefined;
+  const names = capabilityNames(requiredCapabilities, declared);
+  const text = `The question "${key}" (${embedded.method}) cannot be asked: this client did not declare the capability "${names}".`;
   return new sdk.MissingRequiredClientCapabilityError({ requiredCapabilities }, text);
+}
+
+/** Returns the error that a handler may catch, to do without the answer; else the call ends with its cause (M6). */
+export function unable(refusal: Error): McpServerRequestError {
+  return new McpServerRequestError('CLIENT_LACKS_CAPABILITY', refusal.message, { cause: refusal });
 }
 
 type Params<Method extends McpQuestion['method']> = NonNullable<Extract<McpQuestion, { method: Method }>['params']>;

@@ -25,7 +25,8 @@ import { textBlock } from './content.js';
  * | `HttpException` 404 | `isError` with its text | resource not found; of a prompt or method -32602 with its text |
  * | other `HttpException` below 500 | `isError` with its text | -32603 with its text |
  * | `McpUnknownStateError` | `isError` with its text | -32602 with its text |
- * | `McpServerRequestError`, other `McpStateError` | `isError` with its text | -32603 with its text |
+ * | `McpServerRequestError` of a client that lacks a capability | -32021 with its text and the capability | the same |
+ * | other `McpServerRequestError`, other `McpStateError` | `isError` with its text | -32603 with its text |
  * | a limit of its time | `isError` with its text | -32001 with its text |
  * | `HttpException` from 500 on | `isError` with a generic text | -32603 with a generic text |
  * | other `Error`, or a text | `isError` with its message if `errorDetails`, else a generic text | -32603 with the same |
@@ -141,7 +142,11 @@ function seenAs(error: unknown): Seen {
     }
     if (error instanceof McpUnknownStateError) return { text: error.message, status: 422 };
     if (error instanceof McpHandlerTimeoutError) return { text: error.message, code: REQUEST_TIMEOUT };
-    if (error instanceof McpServerRequestError || error instanceof McpStateError) return { text: error.message };
+    if (error instanceof McpServerRequestError) {
+      const { cause, message } = error;
+      return cause instanceof sdk.MissingRequiredClientCapabilityError ? { passed: cause } : { text: message };
+    }
+    if (error instanceof McpStateError) return { text: error.message };
     const detail = error instanceof Error ? error.message : error;
     return typeof detail === 'string' ? { detail: bounded(detail) } : {};
   } catch {

@@ -3,6 +3,7 @@ import type { McpCall, McpSessionInfo, OutboundMessage, OutboundOptions } from '
 import { McpEventStoreError } from '../../log/event-store.errors.js';
 import { capabilityNames, missingCapabilities, requiredCapabilities } from '../../protocol/client-capabilities.js';
 import { STANDALONE_STREAM } from '../../protocol/events.js';
+import { sdk } from '../../protocol/spec.js';
 import { jsonOf } from '../../protocol/notification-json.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../protocol/json-rpc.js';
 import type { Related } from './related-calls.js';
@@ -139,7 +140,8 @@ export class OutgoingMessages {
     if (!missing) return;
     const capability = capabilityNames(missing, clientCapabilities);
     const text = `"${method}" cannot be sent: the client did not declare the capability "${capability}".`;
-    throw new McpServerRequestError('CLIENT_LACKS_CAPABILITY', text);
+    const cause = new sdk.MissingRequiredClientCapabilityError({ requiredCapabilities: missing }, text);
+    throw new McpServerRequestError('CLIENT_LACKS_CAPABILITY', text, { cause });
   }
 
   async #assertReader(method: string): Promise<void> {
