@@ -19,16 +19,17 @@ export interface ApiKeyRow {
 export class ApiKeyTable {
   readonly #rows = new Map<string, ApiKeyRow>();
 
-  async insert(row: ApiKeyRow): Promise<void> {
+  insert(row: ApiKeyRow): Promise<void> {
     this.#rows.set(row.id, row);
+    return Promise.resolve();
   }
 
-  async find(id: string): Promise<ApiKeyRow | undefined> {
-    return this.#rows.get(id);
+  find(id: string): Promise<ApiKeyRow | undefined> {
+    return Promise.resolve(this.#rows.get(id));
   }
 
-  async delete(id: string, owner: string): Promise<boolean> {
-    return this.#rows.get(id)?.owner === owner && this.#rows.delete(id);
+  delete(id: string, owner: string): Promise<boolean> {
+    return Promise.resolve(this.#rows.get(id)?.owner === owner && this.#rows.delete(id));
   }
 }
 

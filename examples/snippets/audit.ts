@@ -35,7 +35,8 @@ export const byName = McpAuditModule.forRoot({
 });
 
 export const byFunction = McpAuditModule.forRoot({
-  redact: ({ address: _, ...args }, { name }) => (name === 'diagnose' ? undefined : args),
+  redact: (args, { name }) =>
+    name === 'diagnose' ? undefined : { ...args, address: undefined },
 });
 // #endregion
 

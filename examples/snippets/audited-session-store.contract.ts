@@ -6,10 +6,11 @@ import { AuditedSessionStore } from './audited-session-store.js';
 
 sessionStoreContract(
   'AuditedSessionStore',
-  async () => {
+  () => {
     const clock = new ManualClock();
     const store = new AuditedSessionStore(new InMemorySessionStore(clock));
-    return { store, advance: (ms) => clock.advance(ms), dispose: async () => {} };
+    const dispose = () => Promise.resolve();
+    return Promise.resolve({ store, advance: (ms) => clock.advance(ms), dispose });
   },
   { describe, it },
 );

@@ -5,11 +5,12 @@ import { currentMcpCall } from 'nestjs-mcp-streamable';
  * Finds, anywhere below a handler, the caller, its session, and whether the call was
  * cancelled.
  */
-export async function deleteOrder(id: string): Promise<void> {
+export function deleteOrder(id: string): Promise<void> {
   const call = currentMcpCall();
   call?.signal.throwIfAborted();
   const caller = call?.principal ?? 'An anonymous caller';
   console.log(`${caller} deletes order ${id} with ${call?.session?.clientInfo.name}`);
+  return Promise.resolve();
 }
 // #endregion
 

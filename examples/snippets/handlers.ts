@@ -6,8 +6,9 @@ import { deleteOrder } from './call-context.js';
 
 const serverInfo = { name: 'orders', version: '1.0.0' };
 
-async function exportPage(_page: number, signal: AbortSignal): Promise<void> {
+function exportPage(_page: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
+  return Promise.resolve();
 }
 
 export function makeServer(): McpServer {

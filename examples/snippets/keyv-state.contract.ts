@@ -5,7 +5,12 @@ import { describe, it } from 'vitest';
 
 stateStoreContract(
   'Keyv',
-  async () => ({ store: new Keyv(), caps: false, dispose: async () => {} }),
+  () =>
+    Promise.resolve({
+      store: new Keyv(),
+      caps: false,
+      dispose: () => Promise.resolve(),
+    }),
   { describe, it },
 );
 // #endregion

@@ -9,7 +9,8 @@ export interface Note {
 
 @Injectable()
 export class Notes {
-  of(_user: string | undefined): Promise<Note[]> {
-    return Promise.resolve([{ id: '7', title: 'Milk', text: 'Buy milk.' }]);
+  of(user: string | undefined): Promise<Note[]> {
+    const notes = [{ id: '7', title: 'Milk', text: 'Buy milk.' }];
+    return Promise.resolve(user === 'newcomer' ? [] : notes);
   }
 }

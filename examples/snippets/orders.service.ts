@@ -21,14 +21,14 @@ export class Orders {
     { id: '8', item: 'chair', owner: 'bob' },
   ];
 
-  async find(id: string): Promise<Order> {
+  find(id: string): Promise<Order> {
     const order = this.#orders.find((each) => each.id === id);
-    if (!order) throw new NotFoundException(`There is no order ${id}.`);
-    return order;
+    if (order) return Promise.resolve(order);
+    return Promise.reject(new NotFoundException(`There is no order ${id}.`));
   }
 
-  async ids(): Promise<string[]> {
-    return this.#orders.map(({ id }) => id);
+  ids(): Promise<string[]> {
+    return Promise.resolve(this.#orders.map(({ id }) => id));
   }
 
   export$(): Observable<ExportStep> {

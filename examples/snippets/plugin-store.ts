@@ -29,12 +29,12 @@ export interface BankAction {
 export class BankActions {
   readonly #actions = new Map<string, BankAction[]>();
 
-  async of(user: string | undefined): Promise<BankAction[]> {
-    return this.#actions.get(user ?? '') ?? [];
+  of(user: string | undefined): Promise<BankAction[]> {
+    return Promise.resolve(this.#actions.get(user ?? '') ?? []);
   }
 
-  async run(user: string | undefined, name: string, args: object): Promise<string> {
-    return `${name} for ${user}: ${JSON.stringify(args)}`;
+  run(user: string | undefined, name: string, args: object): Promise<string> {
+    return Promise.resolve(`${name} for ${user}: ${JSON.stringify(args)}`);
   }
 }
 
@@ -43,16 +43,16 @@ export class BankActions {
 export class PluginStore {
   readonly #installed = new Map<string, InstalledPlugin[]>();
 
-  async of(user: string | undefined): Promise<InstalledPlugin[]> {
-    return this.#installed.get(user ?? '') ?? [];
+  of(user: string | undefined): Promise<InstalledPlugin[]> {
+    return Promise.resolve(this.#installed.get(user ?? '') ?? []);
   }
 
   async install(user: string, name: string): Promise<void> {
     this.#installed.set(user, [...(await this.of(user)), { ...TRANSLATE, name }]);
   }
 
-  async run(user: string | undefined, name: string, args: object): Promise<string> {
-    return `${name} for ${user}: ${JSON.stringify(args)}`;
+  run(user: string | undefined, name: string, args: object): Promise<string> {
+    return Promise.resolve(`${name} for ${user}: ${JSON.stringify(args)}`);
   }
 }
 

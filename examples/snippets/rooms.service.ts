@@ -11,12 +11,12 @@ export class Rooms {
   /** Rooms that are reserved, by their ids. */
   readonly reserved: string[] = [];
 
-  async reserve(city: string): Promise<Offer> {
-    this.reserved.push(city);
-    return { id: `room-${this.reserved.length}`, hotel: `Hotel ${city}`, price: 80 };
+  reserve(city: string): Promise<Offer> {
+    const id = `room-${this.reserved.push(city)}`;
+    return Promise.resolve({ id, hotel: `Hotel ${city}`, price: 80 });
   }
 
-  async book(id: string, name: string): Promise<string> {
-    return `${id} is booked for ${name}.`;
+  book(id: string, name: string): Promise<string> {
+    return Promise.resolve(`${id} is booked for ${name}.`);
   }
 }

@@ -14,7 +14,7 @@ import { ProjectTools } from './tenant-projects.js';
 export class TenantAudit implements McpAuditSink {
   readonly rows: (McpAuditRecord & { tenant: string | undefined })[] = [];
 
-  async write(record: McpAuditRecord): Promise<void> {
+  write(record: McpAuditRecord): void {
     this.rows.push({ ...record, tenant: record.principal?.split('|')[0] });
   }
 }

@@ -10,10 +10,11 @@ import {
 /** Part of your app: finds the user of a token. */
 @Injectable()
 export class Users {
-  async findByToken(
+  findByToken(
     token: string | undefined,
   ): Promise<{ id: string; tenant: string } | undefined> {
-    return token === 'Bearer secret' ? { id: 'ann', tenant: 'acme' } : undefined;
+    const user = { id: 'ann', tenant: 'acme' };
+    return Promise.resolve(token === 'Bearer secret' ? user : undefined);
   }
 }
 

@@ -13,7 +13,11 @@ import { type Conversion, redisUrl, VideoQueue, VIDEOS } from './video-queue.js'
 @Injectable()
 export class Converter {
   readonly steps = 4;
-  async step(_video: string, _step: number): Promise<void> {}
+  readonly done: string[] = [];
+  step(video: string, step: number): Promise<void> {
+    this.done.push(`${video} ${step}`);
+    return Promise.resolve();
+  }
 }
 
 @Injectable()

@@ -46,7 +46,8 @@ export class YearTools {
   }
   // #endregion
 
-  private async move(_year: number, signal: AbortSignal): Promise<void> {
+  private move(_year: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
+    return Promise.resolve();
   }
 }
