@@ -13,7 +13,9 @@ export interface Results extends About {
 
 /** Puts the rounds of one more time beside those that are there. */
 export function add(results: WorkResult[], found: WorkResult): void {
-  const same = results.findIndex(({ title, size }) => title === found.title && size === found.size);
+  const same = results.findIndex(
+    ({ work, title, size }) => work === found.work && title === found.title && size === found.size,
+  );
   if (same < 0) {
     results.push(found);
     return;
