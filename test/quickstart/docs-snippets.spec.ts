@@ -155,6 +155,23 @@ describe('the first pages', () => {
   });
 });
 
+describe('the site', () => {
+  const pages = PAGES.filter((page) => page.startsWith('docs/'));
+
+  it('the site has so few pages that a reader can look through their titles', () => {
+    expect(pages.length).toBeLessThanOrEqual(45);
+  });
+
+  it('the pages of the site have so few words that they can be read', () => {
+    // Neither code nor addresses are words, nor is the list of files that is made for the rules of the protocol.
+    const text = pages
+      .map((page) => read(page).replace(/<!-- rules:begin[^]*/, ''))
+      .join('\n')
+      .replaceAll(/```[^]*?```|<!--[^]*?-->|\]\([^)]*\)/g, ' ');
+    expect(text.split(/\s+/).filter((word) => /\w/.test(word)).length).toBeLessThanOrEqual(86_000);
+  });
+});
+
 /** The anchors of the headings of a page, as GitHub makes them. */
 function anchorsOf(path: string): Set<string> {
   const headings = read(path)
