@@ -1,3 +1,4 @@
+// #region public
 import {
   type CanActivate,
   type ExecutionContext,
@@ -13,7 +14,6 @@ import { McpExecutionContext, McpStreamableModule, Tool } from 'nestjs-mcp-strea
 import { TokenGuard } from './token.guard.js';
 import { UsersModule } from './guarded-app.js';
 
-// #region public
 const IS_PUBLIC = Symbol('is public');
 export const Public = () => SetMetadata(IS_PUBLIC, true);
 

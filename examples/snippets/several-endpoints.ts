@@ -1,7 +1,7 @@
+// #region services
 import { Injectable, Module } from '@nestjs/common';
 import { InjectMcp, McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
 
-// #region services
 @Injectable()
 export class Dashboard {
   constructor(
