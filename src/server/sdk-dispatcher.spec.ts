@@ -322,7 +322,7 @@ describe('a session that is rebuilt', () => {
     });
     const session = await rebuild({ logLevel: 'error' });
     dispatcher.sessionChanged(session, { subscribe: ['doc:a'] });
-    const replies = await Promise.all([1, 2].map((id) => post(session, ping(id)).reply));
+    const replies = await Promise.all([1, 2].map(async (id) => post(session, ping(id)).reply));
     for (const [index, reply] of replies.entries()) {
       expect([reply, bodyOf(reply)]).toMatchObject([{ status: 500 }, { id: index + 1, error: { code: -32603 } }]);
       expect(JSON.stringify(reply)).not.toContain('no server today');
