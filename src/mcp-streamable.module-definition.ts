@@ -96,7 +96,7 @@ function isWithoutAuth({ providers = [] }: DynamicModule): boolean {
     (provider) =>
       'useValue' in provider &&
       provider.provide === MODULE_OPTIONS_TOKEN &&
-      (provider.useValue as Partial<McpStreamableOptions>).auth === undefined,
+      (provider.useValue as { auth?: unknown }).auth === undefined,
   );
 }
 
