@@ -69,6 +69,30 @@ describeRedis('sessions whose index is spread over several slots', () => {
     expect(await room.keys()).toEqual([]);
   });
 
+  it('sessions that a sweep has ended are returned, although a later slot is unavailable', async () => {
+    await beginAll(12);
+    await room.advance(MINUTE_MS);
+    // The script of that slot fails.
+    const broken = `${room.prefix}:${OF_SESSIONS}{:sessions:0/${SLOTS}}:seen`;
+    const kept = await room.redis.admin.zrange(broken, '0', '-1');
+    await room.redis.admin.set(broken, 'broken');
+    const returned: string[] = [];
+    let failed = 0;
+    for (let sweep = 0; sweep < SLOTS; sweep++) {
+      await store.claimExpired(MINUTE_MS, 99).then(
+        (records) => void returned.push(...ids(records)),
+        () => failed++,
+      );
+    }
+    expect(failed).toBeGreaterThan(0);
+    expect(returned.toSorted()).toEqual(
+      Array.from({ length: 12 }, (_, n) => `s${n}`)
+        .filter((id) => !kept.includes(id))
+        .toSorted(),
+    );
+    await room.redis.admin.del(broken);
+  });
+
   it('the cap of a principal is exact, whatever the slots', async () => {
     const outcomes = await beginAll(4, () => 'ann', { total: Infinity, perPrincipal: 3 });
     expect(outcomes).toEqual(['created', 'created', 'created', 'principal-cap']);

@@ -36,7 +36,7 @@ export class RedisSessionStore implements McpSessionStore {
   readonly scope = 'shared';
   /** The longest idle timeout by which this node has ended sessions. */
   #idleMs = 0;
-  /** The index that was the first of all last time. */
+  /** The index that the last claim has begun with. */
   #first = 0;
 
   constructor(private readonly connection: RedisConnection) {}
@@ -88,10 +88,17 @@ export class RedisSessionStore implements McpSessionStore {
     if (Number.isFinite(idleMs)) this.#idleMs = Math.max(this.#idleMs, idleMs);
     const [idle, unused] = [idleMs, unusedMs].map((ms) => (Number.isFinite(ms) ? ms : -1)) as [number, number];
     const claimed: McpSessionRecord[] = [];
-    for (const at of newcomer ? [this.#indexOf(newcomer)] : this.#all()) {
+    for (const at of this.#indexesFor(newcomer)) {
       const left = limit - claimed.length;
       if (left === 0) break;
-      const answer = await this.#index(at, scripts.claim, idle, unused, left, CLAIM_LEASE_MS);
+      let answer: unknown;
+      try {
+        answer = await this.#index(at, scripts.claim, idle, unused, left, CLAIM_LEASE_MS);
+      } catch (error) {
+        if (claimed.length === 0) throw error;
+        // Those that were ended before must be returned; the next claim begins with another index.
+        break;
+      }
       const [idleBy, unusedBy, ...codes] = answer as [string, string, ...string[]];
       const records = await inBatches(codes, (code) => this.#end(at, decoded(code), idleBy, unusedBy));
       claimed.push(...records.filter((record) => record !== undefined));
@@ -100,7 +107,7 @@ export class RedisSessionStore implements McpSessionStore {
   }
 
   async claimAnonymous(newcomer?: McpNewcomer): Promise<McpSessionRecord | undefined> {
-    for (const at of newcomer ? [this.#indexOf(newcomer)] : this.#all()) {
+    for (const at of this.#indexesFor(newcomer)) {
       for (;;) {
         const code = await this.#index(at, scripts.claimOf, ownerOf(undefined), CLAIM_LEASE_MS);
         if (code === null) break;
@@ -136,10 +143,16 @@ export class RedisSessionStore implements McpSessionStore {
     return this.connection.options.sessionSlots;
   }
 
-  /** Returns the numbers of all indexes, each time from another one on: what there is a limit for is taken from all of them. */
-  #all(): number[] {
+  /** Returns the numbers of all indexes. */
+  #all(from = 0): number[] {
+    return Array.from({ length: this.#indexes }, (_, n) => (from + n) % this.#indexes);
+  }
+
+  /** Returns where a session may give way: beside the newcomer, or anywhere, each time from another index on, since there is a limit. */
+  #indexesFor(newcomer: McpNewcomer | undefined): number[] {
+    if (newcomer) return [this.#indexOf(newcomer)];
     this.#first = (this.#first + 1) % this.#indexes;
-    return Array.from({ length: this.#indexes }, (_, n) => (this.#first + n) % this.#indexes);
+    return this.#all(this.#first);
   }
 
   /** Returns the number of the index that has a session. */
