@@ -40,6 +40,7 @@ const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: s
   [/legacy\/(sessions-shutdown|shutdown-drain)/, /./, SHUTDOWN],
   [/legacy\/sessions-off-servers/, /when the app stops/, SHUTDOWN],
   [/./, /\bshutdown\b|completes with the app/, SHUTDOWN],
+  [/handlers\/pagination/, /write an entry as JSON once/, OBJECTS],
   [/legacy\/sessions-access/, /S8: guards that set no principal cause one warning/, OBJECTS],
   [/legacy\/sessions-access/, /S11: a request with an id that is in flight is refused/, UNLOGGED],
   [/legacy\/post\.spec/, /P2: a POST is not dispatched at all when one of its request ids is in use/, UNLOGGED],
