@@ -198,10 +198,11 @@ function objectionToFile(path: string, imported: string): string | undefined {
   if (from === ROOT)
     return to in ROOMS || PARTS.includes(to)
       ? undefined
-      : `the root composes rooms, and "${to}" is an entry of its own`;
+      : `the root composes rooms, and "${to}" is an entry of its own: if the module loads it, add it to PARTS of test/architecture/rules.ts`;
   const entry = ENTRIES[from];
   const allowed = entry?.rooms ?? ROOMS[from];
-  if (!allowed) return `"${from}" is not a room of test/architecture/rules.ts`;
+  if (!allowed)
+    return `"${from}" is not a room: add it to ENTRIES of test/architecture/rules.ts, with the rooms that it imports`;
   if (allowed.includes(to) || (entry?.contracts && (to in ROOMS || to in ENTRIES) && isContract(source)))
     return undefined;
   return `"${from}" may import ${listOf(allowed, entry?.contracts)}, not "${to}"`;
