@@ -193,6 +193,6 @@ describe('docs/options.md', () => {
     const missing = [...OPTION_NAMES, ...EXTRA_NAMES].filter((name) => !documented.has(name));
     const advice =
       '`npm run x -- docs:options` writes the page, from the interfaces in SECTIONS of scripts/options-page.mjs';
-    expect(missing.map((name) => `${String(name)}: ${advice}`)).toEqual([]);
+    expect(missing.map((name) => `${name}: ${advice}`)).toEqual([]);
   });
 });
