@@ -349,7 +349,7 @@ describe('the users of the gateway', () => {
 });
 
 describe('the app of the gateway', () => {
-  it('has sessions at a remote server for users that call it, and closes those of others', async () => {
+  it('the gateway has sessions at a remote server for users that call it, and closes those of others', async () => {
     const clock = new ManualClock();
     const server = await remote({ eras: 'legacy', providers: [Accounts] });
     const token = ({ principal }: { principal: string }): string => principal;

@@ -95,7 +95,7 @@ class VisibleList {
       do {
         const page = await source.page(kind, call, after, chunk);
         if (!page) throw invalidCursor(cursor);
-        // The call is over, so nobody waits for the rest, which may be endless.
+        // The call is over: its client does not wait for the rest, which may be endless.
         if (this.context.aborted) return { items: shown };
         // No guard is asked about the entries of a later page.
         if (shown.length === size && page.next !== undefined) return { items: shown, nextCursor: cursorOf(last) };

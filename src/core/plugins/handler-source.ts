@@ -49,7 +49,7 @@ export interface HandlerSource {
    */
   deciding?(key: string, call: McpCall): MaybePromise<McpHandlerTarget | readonly object[]>;
   /**
-   * Returns the handlers of the lists that it keeps, those of the list that was used last first. It asks nobody.
+   * Returns the handlers of the lists that it keeps, those of the list that was used last first. It calls no provider of the app.
    *
    * @internal
    *
