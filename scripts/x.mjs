@@ -89,11 +89,6 @@ const TASKS = {
     run: ['build/bench/server.js'],
   },
   'bench:live': { what: 'what the live page costs a server', project: BENCH, run: ['build/bench/live.js'] },
-  'bench:start': {
-    what: 'what import, start and first call cost (SCHEMA=json)',
-    project: BENCH,
-    run: ['build/bench/start.js'],
-  },
   'bench:overload': {
     what: 'one caller sends more than a server can serve',
     project: BENCH,

@@ -3,7 +3,7 @@ import type { INestApplication } from '@nestjs/common';
 import { report } from '../agent.js';
 import { SERVER_INFO, sum } from '../tools.js';
 
-/** A server of `npm run x -- bench:start`: it knows how much CPU time each step of its start has taken. */
+/** A server of the work `start`: it knows how much CPU time each step of its start has taken. `SCHEMA=json` takes JSON Schemas. */
 
 const { WHAT = 'ours', TOOLS = '10', SCHEMA = 'zod' } = process.env;
 const NAMES = Array.from({ length: Number(TOOLS) }, (_, index) => (index === 0 ? 'add' : `add${index}`));

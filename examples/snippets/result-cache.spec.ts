@@ -1,3 +1,4 @@
+// #region test
 import { Test } from '@nestjs/testing';
 import { McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { createMcpTestClient } from 'nestjs-mcp-streamable/testing';
@@ -19,7 +20,6 @@ const AppModule = McpStreamableModule.forRoot({
   principal: () => 'ann',
 });
 
-// #region test
 it('a caller gets the report that was made before', async () => {
   const module = { imports: [AppModule], providers: [Reports, ResultCache] };
   const testing = await Test.createTestingModule(module).compile();

@@ -136,7 +136,7 @@ function titleOf({ title, annotations = {} }: Wire): string {
 function aboutSection(wire: Wire, details: HandlerDetails): Section {
   const { guards = [], scopes = [], endpointGuards = [], origin, tokens, listed } = details;
   const access = [...endpointGuards.map((name) => `${name} (endpoint)`), ...guards];
-  const everyone = listed ? 'whoever has it in its list' : 'everyone whom the endpoint admits';
+  const everyone = listed ? 'each caller whose list contains it' : 'everyone whom the endpoint admits';
   const pairs = {
     'Who may call it': access.length > 0 ? access.join(', ') : everyone,
     Scopes: scopes.join(' '),
