@@ -197,15 +197,20 @@ export class McpResponder {
   };
 }
 
-async function whileOpen(raw: ServerResponse, exchange: PendingReply, reply: Promise<McpReply>): Promise<McpReply> {
+function whileOpen(raw: ServerResponse, exchange: PendingReply, reply: Promise<McpReply>): Promise<McpReply> {
   // The response is watched: the request's own "close" comes when its body is read.
   const cancel = (): void => exchange.cancel();
   raw.on('close', cancel);
-  try {
-    return await reply;
-  } finally {
-    raw.off('close', cancel);
-  }
+  return reply.then(
+    (value) => {
+      raw.off('close', cancel);
+      return value;
+    },
+    (error: unknown) => {
+      raw.off('close', cancel);
+      throw error;
+    },
+  );
 }
 
 /** Returns Node's response behind the adapter's. */

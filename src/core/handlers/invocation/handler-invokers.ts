@@ -1,11 +1,10 @@
 import { type CanActivate, ForbiddenException, HttpException, Inject, Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig, type ContextId, ContextIdFactory, ModuleRef, ModulesContainer } from '@nestjs/core';
-import { isObservable, lastValueFrom } from 'rxjs';
-import { after, isThenable, settle } from '../../common/promises.js';
+import { isThenable, settle } from '../../common/promises.js';
 import type { McpContext } from '../../calls/mcp-context.js';
 import type { McpHandlerTarget } from '../../calls/mcp-target.js';
 import { logger } from '../../calls/operator-log.js';
-import { HANDLER_CALL, type McpHandlerKind } from '../../calls/mcp-execution-context.js';
+import type { McpHandlerKind } from '../../calls/mcp-execution-context.js';
 import {
   DENIAL_DATA,
   McpHandlerDefinitionError,
@@ -186,7 +185,7 @@ export class HandlerInvokers {
       contexts,
       lazily(() => {
         const bare = isBare(config, host, handler) ? bareCall(layout) : undefined;
-        return bare ?? surroundForCalls(config, modules, called);
+        return bare ?? settled(surroundForCalls(config, modules, called));
       }),
       lazily(() => surroundForGuards(config, modules, asked)),
       lazily(() => surroundForGuards(config, modules, asked, listGuards)),
@@ -255,8 +254,6 @@ class Surroundings {
   }
 }
 
-const next = (): void => {};
-
 /**
  * # One method of one provider
  *
@@ -307,19 +304,13 @@ export class MethodInvoker implements HandlerRunner {
 
   run(raw: unknown, context: McpContext): unknown {
     const invocation = this.#invocation(raw, context);
-    const { context: seen, response } = invocation;
-    const { request } = seen;
+    const { ofStatic } = this.calls;
+    if (ofStatic) return ofStatic(invocation);
     return settle(
-      () => after(this.calls.ofStatic ?? this.calls.for(request), (call) => call(request, response, next)),
-      (answer) => {
-        invocation.end();
-        return answer;
-      },
+      () => this.calls.for(invocation.context.request),
+      (call) => call(invocation),
       (error) => {
-        invocation.end();
-        if (invocation.entered) throw error;
-        if (!isDenial(error)) throw withRetryAfter(error, response);
-        throw (context.mcpCall.denied = denialOf(error, response));
+        throw failureOf(invocation, error);
       },
     );
   }
@@ -338,15 +329,13 @@ export class MethodInvoker implements HandlerRunner {
 
   async assertAdmits(raw: unknown, context: McpContext): Promise<void> {
     const invocation = this.#invocation(raw, context);
-    const { context: seen, response } = invocation;
-    const { request } = seen;
     try {
-      const ask = await this.admission.for(request);
-      await ask(request, response, next);
+      const ask = await this.admission.for(invocation.context.request);
+      await ask(invocation);
     } catch (error) {
       if (isHttpException(error) && !isDenial(error)) throw error;
       const denial = isDenial(error) ? error : new ForbiddenException('Forbidden resource');
-      throw (context.mcpCall.denied = denialOf(denial, response, error));
+      throw (context.mcpCall.denied = denialOf(denial, invocation.response, error));
     }
   }
 
@@ -388,7 +377,7 @@ export class MethodInvoker implements HandlerRunner {
   async #letIn(surroundings: Surroundings, invocation: Invocation, providersOf: unknown): Promise<boolean> {
     try {
       const ask = await surroundings.for(providersOf);
-      await ask(invocation.context.request, invocation.response, next);
+      await ask(invocation);
       return true;
     } catch (error) {
       if (!isHttpException(error)) this.#sayOnce(error);
@@ -427,6 +416,33 @@ function withRetryAfter(error: unknown, { retryAfter }: ResponseFacade): unknown
   return new HttpException(`${text.replace(/[.!]?\s*$/, '.')} Try again ${when}.`, 429, { cause: error });
 }
 
+/** Ends each invocation with its call, and tells a denial of its guards from a failure of its method. */
+function settled(surround: Surround): Surround {
+  return (instance, contextId) => {
+    const call = surround(instance, contextId);
+    return (invocation) =>
+      settle(
+        () => call(invocation),
+        (answer) => {
+          invocation.end();
+          return answer;
+        },
+        (error) => {
+          invocation.end();
+          throw failureOf(invocation, error);
+        },
+      );
+  };
+}
+
+/** Returns the error of a call, and notes a denial. */
+function failureOf(invocation: Invocation, error: unknown): unknown {
+  if (invocation.entered) return error;
+  const { context, response } = invocation;
+  if (!isDenial(error)) return withRetryAfter(error, response);
+  return (context.mcpCall.denied = denialOf(error, response));
+}
+
 /**
  * Does the same as Nest when a method has no enhancers: makes the parameters, and calls it.
  *
@@ -434,17 +450,11 @@ function withRetryAfter(error: unknown, { retryAfter }: ResponseFacade): unknown
  */
 function bareCall({ plain, args }: ParamLayout): Surround | undefined {
   if (!plain) return undefined;
-  return (instance) => (_request, response) => {
-    const invocation = response[HANDLER_CALL]!;
-    invocation.entered = true;
+  return (instance) => (invocation) => {
+    invocation.entered = invocation.alone = true;
     const params: unknown[] = [];
     for (const { index, field, part } of args) params[index] = invocation.argument(field, part);
-    if (!params.some(isThenable)) return lastOf(invocation.call(instance, params));
-    return Promise.all(params).then((made) => lastOf(invocation.call(instance, made)));
+    if (!params.some(isThenable)) return invocation.call(instance, params);
+    return Promise.all(params).then((made) => invocation.call(instance, made));
   };
-}
-
-function lastOf(value: unknown): unknown {
-  if (isThenable(value)) return value.then(lastOf);
-  return isObservable(value) ? lastValueFrom(value) : value;
 }

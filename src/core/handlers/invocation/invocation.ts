@@ -69,8 +69,10 @@ export class Invocation implements McpHandlerCall {
    * the handler, not a denial.
    */
   entered = false;
+  /** Whether nothing surrounds the method: then a result in parts is drained at once. */
+  alone = false;
   readonly context: McpContext;
-  readonly response: ResponseFacade<Invocation>;
+  #response: ResponseFacade<Invocation> | undefined;
   #validated: { readonly args: unknown } | undefined;
   /** Holds more than one when an interceptor runs the method again. */
   #drains: Set<Drain> | undefined;
@@ -79,10 +81,14 @@ export class Invocation implements McpHandlerCall {
   constructor(
     readonly about: HandlerDescription,
     private readonly raw: unknown,
-    context: McpContext,
+    private readonly given: McpContext,
   ) {
-    this.context = about.strategy.contextOf?.(context, raw, this) ?? context;
-    this.response = new ResponseFacade<Invocation>(this.context.request, this, context.request);
+    this.context = about.strategy.contextOf?.(given, raw, this) ?? given;
+  }
+
+  /** The response that enhancers get: without enhancers there is none. */
+  get response(): ResponseFacade<Invocation> {
+    return (this.#response ??= new ResponseFacade<Invocation>(this.context.request, this, this.given.request));
   }
 
   get args(): unknown {
@@ -125,9 +131,8 @@ export class Invocation implements McpHandlerCall {
    * Calls the method.
    *
    * @param params the parameters without those that are the context
-   * @returns the result of the method. A result in parts becomes an Observable of its value, so operators of
-   *   interceptors apply: `timeout()` unsubscribes from the source, and `retry()` unsubscribes before it subscribes
-   *   again
+   * @returns the result of the method. Inside interceptors, a result in parts becomes an Observable of its value, so their
+   *   operators apply: `timeout()` unsubscribes from the source, and `retry()` unsubscribes before it subscribes again
    */
   call(instance: unknown, params: unknown[]): unknown {
     const entering = this.context.entering(this);
@@ -184,6 +189,7 @@ export class Invocation implements McpHandlerCall {
 
   #settled(value: unknown): unknown {
     if (!comesInParts(value)) return value;
+    if (this.alone) return new Drain(value, this.context, this.about.origin).result;
     // Interceptors subscribe in another async context: the source must run in that of its method.
     const start = AsyncResource.bind(() => new Drain(value, this.context, this.about.origin));
     return new Observable((subscriber) => {

@@ -17,8 +17,8 @@ import { ArgumentsAsked, type Invocation, type Method, PipedValue } from './invo
 import { HANDLER_ARGUMENTS, handlerParams, isPiped } from './params.js';
 import type { ResponseFacade } from './response-facade.js';
 
-/** A method with everything around it is called as Nest calls a route. */
-export type Surrounded = (request: unknown, response: ResponseFacade<Invocation>, next: () => void) => unknown;
+/** Runs a method with everything around it. */
+export type Surrounded = (invocation: Invocation) => unknown;
 
 /** A method of a provider whose enhancers Nest runs. */
 export interface SurroundedMethod {
@@ -80,9 +80,15 @@ export function surroundForCalls(
       return raw && result === raw ? argument : result;
     },
   };
-  return (instance, contextId) => {
-    return creator.create(instance, standIn, methodName, HANDLER_ARGUMENTS, handlerParams, contextId, wrapper.id);
-  };
+  return (instance, contextId) =>
+    asRoute(creator.create(instance, standIn, methodName, HANDLER_ARGUMENTS, handlerParams, contextId, wrapper.id));
+}
+
+const next = (): void => {};
+
+/** Calls what Nest has made as Nest calls a route. */
+function asRoute(made: (request: unknown, response: unknown, next: () => void) => unknown): Surrounded {
+  return (invocation) => made(invocation.context.request, invocation.response, next);
 }
 
 /** Nest documents the names of these protected members for subclasses. */
@@ -134,9 +140,8 @@ export function surroundForGuards(
       },
     };
   }
-  return (instance, contextId) => {
-    return creator.create(instance, standIn, methodName, undefined, undefined, contextId, wrapper.id, GUARDS_ONLY);
-  };
+  return (instance, contextId) =>
+    asRoute(creator.create(instance, standIn, methodName, undefined, undefined, contextId, wrapper.id, GUARDS_ONLY));
 }
 
 /** Returns the global guards that are of one of the classes. */

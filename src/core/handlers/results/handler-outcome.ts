@@ -139,12 +139,11 @@ export function served<Args, Result>(
     logger.debug(`${origin} is "not found" for a caller from whom a guard hides it: ${error.message}`);
     return true;
   };
-  const read = (value: unknown, context: McpContext): unknown => {
+  const withFiles = (value: unknown, context: McpContext): unknown => {
+    if (!as || isPlainText(value)) return value;
     const maxBytes = context.mcpCall.bound?.maxReadBytes ?? Infinity;
-    return withFilesRead(value, { as: as!, maxBytes, signal: () => context.signal });
+    return withFilesRead(value, { as, maxBytes, signal: () => context.signal });
   };
-  const runAndRead = (args: Args, context: McpContext): unknown =>
-    after(handler.run(args, context), (value) => (as && !isPlainText(value) ? read(value, context) : value));
   const resultOf = (value: unknown, args: Args, context: McpContext): MaybePromise<Result> =>
     value instanceof TooManyBytes
       ? (context.mcpCall.bound!.insteadOf({}, `more than ${value.read - 1}`) as Result)
@@ -159,7 +158,7 @@ export function served<Args, Result>(
   };
   const inRound = async (round: HandlerRound, args: Args, context: McpContext): Promise<Result> => {
     try {
-      const value = await round.valueOf(() => runAndRead(args, context));
+      const value = await round.valueOf(() => after(handler.run(args, context), (raw) => withFiles(raw, context)));
       return (round.answer as Result | undefined) ?? (await resultOf(value, args, context));
     } catch (thrown) {
       return (round.answer as Result | undefined) ?? (await failed(thrown, args, context));
@@ -170,7 +169,10 @@ export function served<Args, Result>(
   const invoke = (args: Args, context: McpContext): MaybePromise<Result> => {
     if (context.round) return inRound(context.round, args, context);
     return settle(
-      () => after(runAndRead(args, context), (value) => resultOf(value, args, context)),
+      () =>
+        after(handler.run(args, context), (raw) =>
+          after(withFiles(raw, context), (value) => resultOf(value, args, context)),
+        ),
       (result) => result,
       (thrown) => failed(thrown, args, context),
     );

@@ -150,8 +150,8 @@ function asSpecified(result: CallToolResult): CallToolResult {
  */
 export function isPlainText(value: unknown): boolean {
   if (!isObject(value) || Object.getPrototypeOf(value) !== Object.prototype) return false;
-  const { content, ...rest } = value;
-  if (!Array.isArray(content) || content.length === 0 || Object.keys(rest).length > 0) return false;
+  const { content } = value;
+  if (!Array.isArray(content) || content.length === 0 || Object.keys(value).length !== 1) return false;
   for (const block of content as unknown[]) {
     if (!isObject(block) || block['type'] !== 'text' || typeof block['text'] !== 'string') return false;
     if (Object.keys(block).length !== 2) return false;
