@@ -54,10 +54,12 @@ describe('the goals of the benchmark', () => {
     ]);
   });
 
-  it('the goals of the benchmark are about the time of an import', () => {
+  it('the goals of the benchmark are about the time that an import adds to that of Nest', () => {
     const title = 'import of Nest, and of the package';
-    const imported = { ...measured('start', { bare: 90_000, ours: 121_000 }), title };
-    expect(lines([measured('start', { ours: 1 }), imported])).toEqual([`${title}, ours | 121 ms | ≤ 120 ms | no`]);
+    const imported = { ...measured('start', { bare: 90_000, ours: 211_000 }), title };
+    expect(lines([measured('start', { bare: 1, ours: 1 }), imported])).toEqual([
+      `${title}, ours | 121 ms more than Nest | ≤ 120 ms more than Nest | no`,
+    ]);
   });
 
   it('the goals of the benchmark are about idle sessions with few tools and with many', () => {
