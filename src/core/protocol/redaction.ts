@@ -167,20 +167,21 @@ class RedactedCopy {
   }
 
   #object(object: object, schemas: readonly Schema[], depth: number): object {
-    const copy = {};
+    const copy: [name: string, value: unknown][] = [];
     const isPair = NAMING.some((name) => Object.hasOwn(object, name) && this.#isName((object as Schema)[name]));
     for (const key of Object.keys(object)) {
       if (this.left <= 0) {
-        put(copy, '…', this.#cutOff());
+        copy.push(['…', this.#cutOff()]);
         break;
       }
       this.left -= 4;
       const name = this.#plain(key);
       const described = schemas.flatMap((schema) => schemasOfMember(schema, key));
       const hidden = this.names.has(key) || (isPair && VALUES.has(key));
-      put(copy, name, hidden ? this.#hide() : this.of((object as Schema)[key], described, depth + 1));
+      copy.push([name, hidden ? this.#hide() : this.of((object as Schema)[key], described, depth + 1)]);
     }
-    return copy;
+    // Each is an own property, whatever its name.
+    return Object.fromEntries(copy);
   }
 
   #isName(value: unknown): boolean {
@@ -323,8 +324,3 @@ function decoded(step: string): string {
 /** Members by which headers, parameters and the like have their name, and their value. */
 const NAMING = ['name', 'Name', 'key', 'Key', 'header', 'field'];
 const VALUES: ReadonlySet<string> = new Set(['value', 'Value', 'values', 'Values']);
-
-/** Sets an own property, whatever its name. */
-function put(object: object, key: string, value: unknown): void {
-  Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
-}

@@ -25,6 +25,8 @@ export const REDACTED = '[redacted]';
 const LONGEST_NAME = 256;
 /** In a text, a name has so many characters. */
 const NAME_IN_TEXT = 64;
+/** At most so many decisions about names of that length are remembered. */
+const MOST_KNOWN = 1_000;
 /** A name that ends with a listed one of so many letters is sensitive without a boundary too: `newpassword`, but not `spin`. */
 const LONG = 5;
 
@@ -39,6 +41,8 @@ const LONG = 5;
  */
 export class SensitiveNames {
   readonly #pattern: RegExp;
+  /** The decisions about the names of most calls: those of the schemas of tools, and of headers. */
+  readonly #known = new Map<string, boolean>();
 
   constructor(names: readonly string[]) {
     // An empty list matches nothing.
@@ -46,11 +50,23 @@ export class SensitiveNames {
   }
 
   has(name: string): boolean {
-    return this.#pattern.test(wordsOf(name.slice(-LONGEST_NAME)));
+    if (name.length > NAME_IN_TEXT) return this.#decide(name.slice(-LONGEST_NAME));
+    let isSensitive = this.#known.get(name);
+    if (isSensitive !== undefined) return isSensitive;
+    isSensitive = this.#decide(name);
+    // Clients choose names.
+    if (this.#known.size === MOST_KNOWN) this.#known.clear();
+    this.#known.set(name, isSensitive);
+    return isSensitive;
+  }
+
+  #decide(name: string): boolean {
+    return this.#pattern.test(wordsOf(name));
   }
 
   /** Returns a text without values of sensitive names. Its time is linear in the length of the text. */
   withoutValues(text: string): string {
+    if (!MAY_HAVE_VALUES.test(text)) return text;
     return this.#withoutAssigned(text.replace(URL_PASSWORD, `$1:${REDACTED}@`)).replace(SCHEME, `$1 ${REDACTED}`);
   }
 
@@ -71,6 +87,8 @@ export class SensitiveNames {
   }
 }
 
+/** What each pattern below needs. */
+const MAY_HAVE_VALUES = /[=:]|bearer|basic/i;
 /** `user:password@` of a URL. The password may have an `@` of its own. */
 const URL_PASSWORD = /(:\/\/[^\s/?#:@]*):[^\s/?#]+@/g;
 /** A token has a digit, or a capital behind a small letter: words of a sentence have neither. */

@@ -120,13 +120,16 @@ function endOfString(text: string, start: number): number {
  * @internal
  */
 export function canonicalJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
-  const members = Object.entries(value)
-    .filter(([, member]) => member !== undefined)
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`);
-  return `{${members.join()}}`;
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`;
+  let members = '';
+  // Without a comparison of its own, it orders texts by their UTF-16 code units.
+  for (const key of Object.keys(value).toSorted()) {
+    const member = (value as Readonly<Record<string, unknown>>)[key];
+    if (member === undefined) continue;
+    members += `${members === '' ? '' : ','}${JSON.stringify(key)}:${canonicalJson(member)}`;
+  }
+  return `{${members}}`;
 }
 
 /** Tokenizers of today make about one token of so many bytes of JSON. */
