@@ -10,7 +10,8 @@ import type { McpStateStore, McpStateQuota } from './state-store.js';
  * Invariants:
  * - `#queues` has the entries of each TTL in order of the last `set`, which is the order of their expiry: the expired ones come
  *   first. An endpoint has a handful of TTLs: one for states, and those that tools choose for what runs once;
- * - `#owned` counts the entries of each owner that has any.
+ * - `#owned` counts the entries of each owner that has any;
+ * - nothing expires before `#due`: to find the oldest entry, a queue passes over the places of all that were removed before it.
  *
  * @publicApi
  */
@@ -18,6 +19,7 @@ export class InMemoryStateStore implements McpStateStore {
   readonly #entries = new Map<string, Entry>();
   readonly #queues = new Map<number, Map<string, Entry>>();
   readonly #owned = new Map<string, number>();
+  #due = Infinity;
 
   constructor(private readonly clock: McpClock = systemClock) {}
 
@@ -89,9 +91,14 @@ export class InMemoryStateStore implements McpStateStore {
 
   #expire(): void {
     const now = this.clock.now();
+    if (now < this.#due) return;
+    this.#due = Infinity;
     for (const queue of this.#queues.values()) {
       for (const [key, entry] of queue) {
-        if (entry.expiresAt > now) break;
+        if (entry.expiresAt > now) {
+          this.#due = Math.min(this.#due, entry.expiresAt);
+          break;
+        }
         this.#remove(key, entry);
       }
     }
@@ -102,6 +109,7 @@ export class InMemoryStateStore implements McpStateStore {
     let queue = this.#queues.get(entry.ttlMs);
     if (!queue) this.#queues.set(entry.ttlMs, (queue = new Map<string, Entry>()));
     queue.set(key, entry);
+    this.#due = Math.min(this.#due, entry.expiresAt);
     this.#owned.set(entry.owner, (this.#owned.get(entry.owner) ?? 0) + 1);
   }
 
