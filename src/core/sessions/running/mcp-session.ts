@@ -349,17 +349,7 @@ export class McpSession implements CallingClient {
 
   /** @internal */
   identity(): ClientIdentity {
-    const info = this.#info;
-    return {
-      protocolVersion: info.protocolVersion,
-      // They are parsed when they are read.
-      get clientInfo() {
-        return info.clientInfo;
-      },
-      get capabilities() {
-        return info.clientCapabilities;
-      },
-    };
+    return this.#info;
   }
 
   /** @internal */

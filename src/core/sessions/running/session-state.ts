@@ -156,6 +156,11 @@ export class SessionInfo implements McpSessionInfo {
     },
   };
 
+  /** As in {@link ClientIdentity}. @internal */
+  get capabilities(): Record<string, unknown> {
+    return this.clientCapabilities;
+  }
+
   with(protocolVersion: string, initialize = this.#initialize): SessionInfo {
     const { id, principal, routeParams } = this;
     return new SessionInfo({ id, principal, protocolVersion, routeParams }, initialize);
