@@ -90,12 +90,21 @@ export class EndpointEffects {
 
   /** Returns the owner of what is remembered about the calls of one caller to one tool. */
   ownerOf({ call: { principal, session }, target }: McpRun): string {
-    const anonymous = session ? `s-${hashOf(session.id)}` : '-';
+    const anonymous = session ? `s-${hashFor(session, ({ id }) => id)}` : '-';
     return `${this.owner}:${principal === undefined ? anonymous : hashOf(principal)}.${toolOf(target)}`;
   }
 }
 
 /** Names a tool in keys. A tool of a catalogue is another one than that of another catalogue which has its name. */
-export function toolOf({ source, key }: McpHandlerTarget): string {
-  return hashOf(source === undefined ? key : JSON.stringify([source, key]));
+export function toolOf(target: McpHandlerTarget): string {
+  return hashFor(target, ({ source, key }) => (source === undefined ? key : JSON.stringify([source, key])));
+}
+
+const hashes = new WeakMap<object, string>();
+
+/** Returns the hash of a text that is of a tool or a session: made once. */
+function hashFor<T extends object>(owner: T, textOf: (owner: T) => string): string {
+  let hash = hashes.get(owner);
+  if (hash === undefined) hashes.set(owner, (hash = hashOf(textOf(owner))));
+  return hash;
 }

@@ -1,5 +1,5 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
-import { after, type MaybePromise } from '../core/common/promises.js';
+import { after, type MaybePromise, settle } from '../core/common/promises.js';
 import { HandlerCancelled } from '../core/calls/handler-signals.js';
 import { routeText } from '../core/calls/mcp-call.js';
 import type { McpContext, McpEntering } from '../core/calls/mcp-context.js';
@@ -13,7 +13,6 @@ import {
   McpPlugin,
   type McpRun,
   type McpRunHooks,
-  type Passed,
 } from '../core/plugins/mcp-plugin.js';
 import { shown } from '../core/protocol/errors.js';
 import { isObject } from '../core/protocol/json-rpc.js';
@@ -29,6 +28,7 @@ const MAX_KEY = 256;
 /** Anonymous callers without a session have as many keys together as so many addresses may have. */
 const SHARES = 10;
 const FREE: CallEnd = { kind: 'free' };
+const UNKNOWN: CallEnd = { kind: 'unknown' };
 
 /** Repeats of a call run once (`idempotency`). */
 export class IdempotencyPlugin extends McpPlugin {
@@ -112,16 +112,20 @@ class IdempotentRound implements McpRunHooks {
     private readonly claim: (key: string) => Promise<Claim | object>,
   ) {}
 
-  async around(next: () => Promise<Passed>): Promise<Passed> {
-    let end: CallEnd = { kind: 'unknown' };
-    try {
-      const result = await next();
-      end = this.#endWith(result);
-      return result;
-    } finally {
-      this.#over = true;
-      await this.#claim?.end(!this.#entered || this.run.isMarked ? FREE : end);
-    }
+  enclose<T>(inside: () => MaybePromise<T>): MaybePromise<T> {
+    return settle(
+      inside,
+      (result) => after(this.#end(this.#endWith(result)), () => result),
+      (error) =>
+        after(this.#end(UNKNOWN), () => {
+          throw error;
+        }),
+    );
+  }
+
+  #end(end: CallEnd): Promise<void> | undefined {
+    this.#over = true;
+    return this.#claim?.end(!this.#entered || this.run.isMarked ? FREE : end);
   }
 
   entering({ validArguments, context }: McpEntering): MaybePromise<object | undefined> {
@@ -171,12 +175,21 @@ class IdempotentRound implements McpRunHooks {
     );
   }
 
-  #endWith(result: object): CallEnd {
+  #endWith(result: unknown): CallEnd {
+    try {
+      return this.#endOf(result);
+    } catch {
+      // A getter has thrown: it is read no further.
+      return UNKNOWN;
+    }
+  }
+
+  #endOf(result: unknown): CallEnd {
     if (sdk.isInputRequiredResult(result)) return FREE;
-    if (!isObject(result)) return { kind: 'unknown' };
+    if (!isObject(result)) return UNKNOWN;
     const failed = (result as Partial<CallToolResult>).isError === true;
     // Its time has passed, or its caller has left: the method may go on, or may have ended halfway.
-    if (failed && this.run.call.aborted) return { kind: 'unknown' };
+    if (failed && this.run.call.aborted) return UNKNOWN;
     const passing = failed && this.options.errors === 'free';
     return { kind: passing ? 'passing' : 'result', result };
   }

@@ -60,10 +60,15 @@ export interface KeyPlace {
   readonly key: string;
   readonly quota: McpStateQuota;
   /** Counts the key for the address of an anonymous caller, whose keys are those of all such callers. */
-  readonly share?: { readonly key: string; readonly quota: McpStateQuota } | undefined;
+  readonly share?: KeyShare | undefined;
   /** Digest of the arguments. */
   readonly args: string;
   readonly options: Pick<ToolIdempotency, 'ttlMs' | 'maxBytes'>;
+}
+
+interface KeyShare {
+  readonly key: string;
+  readonly quota: McpStateQuota;
 }
 
 /** The call that this node runs, or watches, under a key. */
@@ -159,19 +164,23 @@ export class IdempotentCalls {
     const { key, args, quota, options } = place;
     const run = randomToken();
     try {
-      await this.lease.hold();
+      const held = this.lease.hold();
+      if (held) await held;
       const record: StoredCall = { state: 'running', args, run, node: this.lease.node };
       const heldMs = Math.max(RUNNING_MS, options.ttlMs);
-      const added = await this.store.add(key, record, heldMs, quota).catch((error: unknown) => {
+      let added: 'full' | boolean;
+      try {
+        added = await this.store.add(key, record, heldMs, quota);
+      } catch (error) {
         this.#fail(key, flight, error);
         // The store may have taken the key, and only its answer was lost: no repeat may wait for this call.
         void this.#end(place, flight, run, { kind: 'free' });
         throw error;
-      });
+      }
       if (added === true) {
-        if (await this.#exceedsShare(place)) {
+        if (place.share && (await this.#exceedsShare(place.share, options))) {
           await this.#end(place, flight, run, { kind: 'free' });
-          return resultOf({ kind: 'full', max: place.share!.quota.max });
+          return resultOf({ kind: 'full', max: place.share.quota.max });
         }
         flight.held.resolve();
         return new Claim((end) => this.#end(place, flight, run, end));
@@ -187,8 +196,7 @@ export class IdempotentCalls {
   }
 
   /** Counts a key that was claimed. A store that is away now does not keep the call from running: the key is claimed. */
-  async #exceedsShare({ share, options }: KeyPlace): Promise<boolean> {
-    if (!share) return false;
+  async #exceedsShare(share: KeyShare, options: KeyPlace['options']): Promise<boolean> {
     return (await this.store.add(share.key, true, options.ttlMs, share.quota).catch(() => true)) === 'full';
   }
 

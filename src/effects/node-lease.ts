@@ -19,7 +19,7 @@ const ENDED_MS = 600_000;
 export class NodeLease {
   #held = 0;
   #timer: ClockTimer | undefined;
-  #renewed: { readonly at: number; readonly done: Promise<unknown> } | undefined;
+  #renewed: { readonly at: number; readonly done: Promise<unknown>; isStored: boolean } | undefined;
 
   constructor(
     readonly node: string,
@@ -28,18 +28,23 @@ export class NodeLease {
     private readonly owner: string,
   ) {}
 
-  /** Begins a claim. Resolves when the lease is in the store. @throws (rejects) McpStateError; then nothing is held */
-  async hold(): Promise<void> {
+  /**
+   * Begins a claim.
+   *
+   * @returns resolves when the lease is in the store; `undefined`: it is there
+   * @throws (rejects) McpStateError; then nothing is held
+   */
+  hold(): Promise<unknown> | undefined {
     this.#held++;
     this.#timer ??= this.clock.setInterval(() => this.#renew(), RENEW_MS);
-    try {
-      if (!this.#renewed || this.clock.now() - this.#renewed.at >= RENEW_MS) this.#renew();
-      await this.#renewed!.done;
-    } catch (error) {
+    if (!this.#renewed || this.clock.now() - this.#renewed.at >= RENEW_MS) this.#renew();
+    const { isStored, done } = this.#renewed!;
+    if (isStored) return undefined;
+    return done.catch((error: unknown) => {
       this.#renewed = undefined;
       this.release();
       throw error;
-    }
+    });
   }
 
   /** Ends a claim. The lease expires by itself. */
@@ -70,9 +75,13 @@ export class NodeLease {
 
   #renew(): void {
     const done = this.store.set(this.#keyOf(this.node), true, LEASE_MS, { owner: this.owner, max: Infinity });
-    // A lease that was not renewed is renewed at the next tick.
-    done.catch(() => {});
-    this.#renewed = { at: this.clock.now(), done };
+    const renewed = { at: this.clock.now(), done, isStored: false };
+    this.#renewed = renewed;
+    done.then(
+      () => (renewed.isStored = true),
+      // A lease that was not renewed is renewed at the next tick.
+      () => {},
+    );
   }
 
   #keyOf(node: string): string {

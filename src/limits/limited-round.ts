@@ -1,8 +1,8 @@
 import type { ClockTimer, McpClock } from '../core/common/clock.js';
-import { deferred, type Deferred, quiet } from '../core/common/promises.js';
+import { deferred, type Deferred, isThenable, type MaybePromise, quiet, settle } from '../core/common/promises.js';
 import { HandlerCancelled } from '../core/calls/handler-signals.js';
 import { McpHandlerTimeoutError } from '../core/handlers/handlers.errors.js';
-import type { McpRun, McpRunHooks, Passed } from '../core/plugins/mcp-plugin.js';
+import type { McpRun, McpRunHooks } from '../core/plugins/mcp-plugin.js';
 import { shown } from '../core/protocol/errors.js';
 import type { EndpointPlaces } from './places.js';
 
@@ -57,19 +57,22 @@ export class LimitedRound implements McpRunHooks {
     this.#leftMs = parts.limits.timeoutMs ?? Infinity;
   }
 
-  around(next: () => Promise<Passed>): Promise<Passed> {
+  enclose<T>(inside: () => MaybePromise<T>): MaybePromise<T> {
+    const value = settle(
+      inside,
+      (made) => {
+        this.#end();
+        return made;
+      },
+      (error) => {
+        this.#end();
+        throw error;
+      },
+    );
+    if (!isThenable(value) || this.#leftMs === Infinity) return value;
     return new Promise((resolve, reject) => {
       this.#fail = reject;
-      next().then(
-        (passed) => {
-          this.#end();
-          resolve(passed);
-        },
-        (error: unknown) => {
-          this.#end();
-          reject(error);
-        },
-      );
+      value.then(resolve, reject);
     });
   }
 
@@ -89,8 +92,8 @@ export class LimitedRound implements McpRunHooks {
     this.#turn = deferred();
     if (timeoutMs !== undefined) {
       const { max, perPrincipal } = places;
-      const text = `${this.#handler} was not started: at most ${max} of its calls run at a time${perPrincipal ? ' for each caller' : ''} ("maxConcurrent"), and this one waited ${timeoutMs} ms for its turn ("timeoutMs"). Try again in a moment.`;
-      this.#timer = this.parts.clock.setTimeout(() => this.#timeout(text), timeoutMs);
+      const why = `was not started: at most ${max} of its calls run at a time${perPrincipal ? ' for each caller' : ''} ("maxConcurrent"), and this one waited ${timeoutMs} ms for its turn ("timeoutMs"). Try again in a moment.`;
+      this.#timer = this.parts.clock.setTimeout(() => this.#timeout(why), timeoutMs);
     }
     // The turn is awaited here, and not where the place became free, which is in the async context of another call.
     return quiet(this.#turn.promise.then(() => this.#adjust()));
@@ -117,9 +120,11 @@ export class LimitedRound implements McpRunHooks {
     const { principal, session } = this.run.call;
     // Callers are counted as for the calls of a node: the anonymous callers of a session are one, and so are all
     // without a session.
-    const key = perPrincipal ? (principal ?? session?.id) : undefined;
+    const caller = perPrincipal ? (principal ?? session?.id) : undefined;
     const { places, handler } = this.parts;
-    const { taken, leave } = places.take(handler, key, max, () => this.#begin());
+    // The text of the handler ends with a bracket, before the caller begins.
+    const name = caller === undefined ? handler : handler + caller;
+    const { taken, leave } = places.take(name, max, () => this.#begin());
     this.#leave = leave;
     return taken;
   }
@@ -138,9 +143,9 @@ export class LimitedRound implements McpRunHooks {
     const runs = this.#state === 'running' && this.#asking === 0;
     if (timeoutMs === undefined || runs === (this.#timer !== undefined) || this.#state !== 'running') return;
     if (runs) {
-      const text = `${this.#handler} did not finish within ${timeoutMs} ms ("timeoutMs") and was cancelled. Whether it had an effect is not known. Ask for less, or try again later.`;
+      const why = `did not finish within ${timeoutMs} ms ("timeoutMs") and was cancelled. Whether it had an effect is not known. Ask for less, or try again later.`;
       this.#since = clock.now();
-      this.#timer = clock.setTimeout(() => this.#timeout(text), this.#leftMs);
+      this.#timer = clock.setTimeout(() => this.#timeout(why), this.#leftMs);
     } else {
       clock.clear(this.#timer);
       this.#timer = undefined;
@@ -149,8 +154,8 @@ export class LimitedRound implements McpRunHooks {
     }
   }
 
-  #timeout(text: string): void {
-    const error = new McpHandlerTimeoutError(text);
+  #timeout(why: string): void {
+    const error = new McpHandlerTimeoutError(`${this.#handler} ${why}`);
     this.#fail?.(error);
     this.run.call.expire(error);
   }

@@ -301,6 +301,15 @@ export interface McpRunHooks {
    */
   around?(next: () => Promise<Passed>): Promise<Passed>;
   /**
+   * Runs around the rings inside, in place of `around`, without a promise where nothing waits.
+   *
+   * @param inside is called once
+   * @returns what `inside` returns
+   * @throws what `inside` throws; once the guards have accepted the caller, also what fails the run
+   * @internal
+   */
+  enclose?<T>(inside: () => MaybePromise<T>): MaybePromise<T>;
+  /**
    * Called once per round, behind guards and validation, in the order of the rings: the method waits for it.
    *
    * @returns the result in place of that of the method; `undefined`: the method runs

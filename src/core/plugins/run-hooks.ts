@@ -173,23 +173,26 @@ export class PluginRun implements McpRun {
 
   made(factories: readonly RunFactory[]): readonly McpRunHooks[] {
     if (factories.length === 0) return NONE;
-    return factories.flatMap((factory): McpRunHooks | readonly McpRunHooks[] => {
+    const made: McpRunHooks[] = [];
+    for (const factory of factories) {
       try {
-        return atOnce(factory(this), 'run()') ?? NONE;
+        const hooks = atOnce(factory(this), 'run()');
+        if (hooks) made.push(hooks);
       } catch (error) {
         // It fails as if its around() had thrown: behind the guards.
-        return { around: () => Promise.reject(error) };
+        made.push({ around: () => Promise.reject(error) });
       }
-    });
+    }
+    return made;
   }
 
-  /** Runs what is innermost inside the `around` of each of the hooks. */
+  /** Runs what is innermost inside each of the hooks. */
   through<T>(hooks: readonly McpRunHooks[], innermost: () => MaybePromise<T>): MaybePromise<T> {
     let next = innermost;
     for (const one of hooks.toReversed()) {
-      if (!one.around) continue;
       const inner = next;
-      next = () => this.#passage(one, inner);
+      if (one.enclose) next = () => one.enclose!(inner);
+      else if (one.around) next = () => this.#passage(one, inner);
     }
     return next();
   }
@@ -263,16 +266,17 @@ export class PluginRound implements HandlerRound {
   }
 
   valueOf<T>(produce: () => MaybePromise<T>): MaybePromise<T> {
-    return this.#inResults.length > 0 ? this.#valueInside(produce) : produce();
+    const seesToken = this.#inResults.some((one) => one.around !== undefined);
+    return seesToken ? this.#valueInside(produce) : this.run.through(this.#inResults, produce);
   }
 
   async #valueInside<T>(produce: () => MaybePromise<T>): Promise<T> {
     const innermost = new Inner(produce, TOKEN);
     let { next } = innermost;
     for (const one of this.#inResults.toReversed()) {
-      if (!one.around) continue;
       const inner = next === innermost.next ? next : new Inner(next).next;
-      next = () => one.around!(inner);
+      if (one.enclose) next = () => promiseOf(() => one.enclose!(inner));
+      else if (one.around) next = () => one.around!(inner);
     }
     try {
       await next();
