@@ -5,6 +5,7 @@ import { infoOf } from '../core/calls/call-info.js';
 import type { McpCall } from '../core/calls/mcp-call.js';
 import type { McpCallEnd, McpCallInfo, McpRefusal } from '../core/calls/mcp-instrumentation.js';
 import type { McpHandlerTarget, McpTarget } from '../core/calls/mcp-target.js';
+import { safely } from '../core/plugins/call-hooks.js';
 import type { McpCallHooks, McpEndpointHost, McpEndpointPlugin } from '../core/plugins/mcp-plugin.js';
 import { excerpt } from '../core/protocol/errors.js';
 import { sessionIdOf } from '../core/protocol/conventions.js';
@@ -28,9 +29,13 @@ interface RecordWriter {
   writeRefusal(record: McpAuditRecord): boolean;
 }
 
+type RecordedClient = Pick<McpAuditRecord, 'clientName' | 'clientVersion' | 'sessionId'>;
+
 /** Makes the records of one endpoint. */
 export class EndpointAudit implements McpEndpointPlugin {
   readonly sensitive: readonly string[];
+  /** The clients of sessions, which do not change. */
+  readonly #clients = new WeakMap<object, RecordedClient>();
   #over = false;
 
   constructor(
@@ -52,13 +57,10 @@ export class EndpointAudit implements McpEndpointPlugin {
     if (METHODS.get(call.method)?.quiet) return { answered: (end) => this.#quietEnd(call, end) };
     // What is known of the call when it begins: its handler may change the arguments.
     let begun: McpAuditRecord | undefined;
+    const begin = (): McpAuditRecord => (begun = this.#recordOf(call, addressOf(call.request)));
     return {
-      around: (serve) => {
-        begun = this.#recordOf(call, addressOf(call.request));
-        return serve();
-      },
-      // Records the attempt, which precedes guards and handler.
-      ...(this.options.required && { admit: () => this.writer.assertWritten(begun ?? this.#recordOf(call)) }),
+      // With `required`, the attempt is recorded before guards and handler; else no failure refuses the call.
+      admit: this.options.required ? () => this.writer.assertWritten(begin()) : () => void safely(begin),
       // Without a record, the call has ended while the list of a catalogue was asked for.
       answered: (end) => this.#write(begun ?? this.#recordOf(call), end),
       ended: (end) => {
@@ -97,26 +99,36 @@ export class EndpointAudit implements McpEndpointPlugin {
   /** @param ip of the client; absent for a call that was not recorded when it began */
   #recordOf(call: McpCall, ip?: string): McpAuditRecord {
     const info = infoOf(call);
-    const { method, name, uri, principal, scopes, clientInfo, sessionId, requestId, protocolVersion, meta } = info;
+    const { method, name, uri, principal, scopes, requestId, protocolVersion, meta } = info;
     const kind = kindOf(method);
-    return Object.freeze({
+    const record = present({
       ...this.#head('attempt'),
-      ...present({
-        method: shortened(method),
-        kind,
-        name: shortened(name) ?? this.#uriOf(uri, call.target),
-        principal,
-        scopes: Array.isArray(scopes) ? [...(scopes as readonly string[])] : undefined,
-        ip,
-        clientName: shortened(clientInfo.name),
-        clientVersion: shortened(clientInfo.version),
-        sessionId: sessionId === undefined ? undefined : sessionIdOf(sessionId, principal),
-        requestId: typeof requestId === 'string' ? shortened(requestId) : requestId,
-        protocolVersion,
-        traceId: activeTraceId() ?? traceIdIn(meta),
-      }),
+      method: shortened(method),
+      kind,
+      name: shortened(name) ?? this.#uriOf(uri, call.target),
+      principal,
+      scopes: Array.isArray(scopes) ? [...(scopes as readonly string[])] : undefined,
+      ip,
+      ...this.#clientOf(info, call.session),
+      requestId: typeof requestId === 'string' ? shortened(requestId) : requestId,
+      protocolVersion,
+      traceId: activeTraceId() ?? traceIdIn(meta),
       ...this.#argumentsOf(info, call.target),
     });
+    return Object.freeze(record);
+  }
+
+  #clientOf(info: McpCallInfo, session: object | undefined): RecordedClient {
+    const known = session && this.#clients.get(session);
+    if (known) return known;
+    const { clientInfo, sessionId, principal } = info;
+    const client = {
+      clientName: shortened(clientInfo.name),
+      clientVersion: shortened(clientInfo.version),
+      sessionId: sessionId === undefined ? undefined : sessionIdOf(sessionId, principal),
+    };
+    if (session) this.#clients.set(session, client);
+    return client;
   }
 
   /**
@@ -200,5 +212,7 @@ function shortened(text: unknown): string | undefined {
 
 /** Returns the properties that have a value. */
 function present<T extends object>(properties: T): T {
-  return Object.fromEntries(Object.entries(properties).filter(([, value]) => value !== undefined)) as T;
+  const kept: Partial<T> = {};
+  for (const name in properties) if (properties[name] !== undefined) kept[name] = properties[name];
+  return kept as T;
 }

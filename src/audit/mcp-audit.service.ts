@@ -9,7 +9,7 @@ import { ModuleRef } from '@nestjs/core';
 import { Subscription } from 'rxjs';
 import { McpClock } from '../core/common/clock.js';
 import { McpOptionError } from '../core/common/options.js';
-import { isThenable, within } from '../core/common/promises.js';
+import { type Deferred, deferred, isThenable, within } from '../core/common/promises.js';
 import { OperatorLogger } from '../core/calls/operator-log.js';
 import { type McpEndpointHost, type McpEndpointPlugin, McpPlugin } from '../core/plugins/mcp-plugin.js';
 import type { McpCallInfo } from '../core/calls/mcp-instrumentation.js';
@@ -44,9 +44,9 @@ export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, On
   readonly #recording = new Subscription();
   readonly #redaction: Redaction<McpCallInfo>;
   #isAttached = false;
-  readonly #writing = new Set<Promise<void>>();
+  readonly #writing = new Places();
   /** The records of refused requests have places of their own: any client can cause them. */
-  readonly #writingRefusals = new Set<Promise<void>>();
+  readonly #writingRefusals = new Places();
   #late = 0;
   #failures = 0;
   #written = 0;
@@ -75,7 +75,7 @@ export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, On
 
   /** Counts the records that the sink is writing. */
   get pending(): number {
-    return this.#writing.size + this.#writingRefusals.size;
+    return this.#writing.taken + this.#writingRefusals.taken;
   }
 
   /** Records the calls of an endpoint until the module is destroyed. @internal */
@@ -102,8 +102,9 @@ export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, On
   /** Waits for the last records, `timeoutMs` at most. @internal */
   async onModuleDestroy(): Promise<void> {
     this.#recording.unsubscribe();
-    const writing = [...this.#writing, ...this.#writingRefusals];
-    if (writing.length > this.#late) await within(Promise.allSettled(writing), this.options.timeoutMs, this.clock);
+    if (this.pending === this.#late) return;
+    const written = Promise.all([this.#writing.empty(), this.#writingRefusals.empty()]);
+    await within(written, this.options.timeoutMs, this.clock);
   }
 
   /** Writes a record. A failure is counted. @internal */
@@ -113,7 +114,7 @@ export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, On
 
   /** Writes a record of refused requests. @returns whether there was a place for it @internal */
   writeRefusal(record: McpAuditRecord): boolean {
-    if (this.#writingRefusals.size >= MAX_REFUSALS) return false;
+    if (this.#writingRefusals.taken >= MAX_REFUSALS) return false;
     this.#give(record, this.#writingRefusals)?.catch(() => {});
     return true;
   }
@@ -136,11 +137,11 @@ export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, On
   /** @returns `undefined` if the sink has taken it; else rejects when it has failed, or is late */
   #write(record: McpAuditRecord): Promise<void> | undefined {
     const { maxPending } = this.options;
-    if (this.#writing.size < maxPending) return this.#give(record, this.#writing);
+    if (this.#writing.taken < maxPending) return this.#give(record, this.#writing);
     return this.#lost(new Error(`The sink has not finished ${maxPending} earlier records ("maxPending").`));
   }
 
-  #give(record: McpAuditRecord, places: Set<Promise<void>>): Promise<void> | undefined {
+  #give(record: McpAuditRecord, places: Places): Promise<void> | undefined {
     try {
       const writing = this.#sink!.write(record);
       if (isThenable(writing)) return this.#settled(writing, places);
@@ -151,8 +152,9 @@ export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, On
     }
   }
 
-  #settled(writing: PromiseLike<void>, places: Set<Promise<void>>): Promise<void> {
+  #settled(writing: PromiseLike<void>, places: Places): Promise<void> {
     const { timeoutMs } = this.options;
+    places.taken++;
     return new Promise((resolve, reject) => {
       let late = false;
       const timer = this.clock.setTimeout(() => {
@@ -161,11 +163,11 @@ export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, On
         this.#lost(new Error(`The sink has not taken a record within ${timeoutMs} ms ("timeoutMs").`)).catch(reject);
       }, timeoutMs);
       const over = (): void => {
-        places.delete(settled);
         this.clock.clear(timer);
         if (late) this.#late--;
+        places.leave();
       };
-      const settled = Promise.resolve(writing).then(
+      Promise.resolve(writing).then(
         () => {
           over();
           if (!late) this.#written++;
@@ -176,7 +178,6 @@ export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, On
           if (!late) this.#lost(error).catch(reject);
         },
       );
-      places.add(settled);
     });
   }
 
@@ -213,6 +214,24 @@ export class McpAuditService implements OnModuleInit, OnApplicationBootstrap, On
       // No module of the app provides it.
       return this.module.create(sink);
     }
+  }
+}
+
+/**
+ * The places of the records that the sink is writing. It is no Set of them: one that is emptied with each call makes a table for each, and
+ * the first of these tables in the old generation of the heap keeps all that follow, and the calls in them, until a full collection.
+ */
+class Places {
+  taken = 0;
+  #emptied: Deferred<void> | undefined;
+
+  leave(): void {
+    if (--this.taken === 0) this.#emptied?.resolve();
+  }
+
+  /** Resolves when no place is taken. */
+  async empty(): Promise<void> {
+    if (this.taken > 0) await (this.#emptied ??= deferred()).promise;
   }
 }
 

@@ -123,7 +123,8 @@ export class PluginCallHooks implements CallHooks {
       if (!passesOn(served, error)) logError(error);
     }
     hasWaited = true;
-    if (!isThenable(returned)) return run();
+    // Most hooks return what they were given.
+    if (!isThenable(returned) || (served && 'value' in served && served.value === returned)) return run();
     const own = Promise.resolve(returned);
     if (served) {
       void reportRejection(own, served);
@@ -181,7 +182,6 @@ type Served<T> = { readonly value: T } | { readonly error: unknown };
 
 /** Reports what an async hook throws, unless it only passes on that the call was rejected. */
 async function reportRejection(returned: PromiseLike<unknown>, served: Served<unknown>): Promise<void> {
-  if ('value' in served && served.value === returned) return;
   const outcome = 'value' in served ? served.value : Promise.reject(served.error);
   const [own, call] = await Promise.allSettled([returned, outcome]);
   if (own.status === 'rejected' && call.status === 'fulfilled') logError(own.reason);
