@@ -2,7 +2,7 @@
 // and nothing is deleted, so that servers that run from here go on. Builds of one checkout wait for each other: a program
 // that is started beside a build must not load a file that is half written.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -11,8 +11,14 @@ import { buildLivePage } from './live-page.mjs';
 export const root = fileURLToPath(new URL('..', import.meta.url));
 /** TypeScript 7, by its path: TypeDoc and tests need the API of TypeScript 6, which brings a `tsc` of its own. */
 const tsc = join(root, 'node_modules/@typescript/native/bin/tsc');
-/** Holds the pid of the build that runs. */
+export const dist = join(root, 'dist');
+/** Where the result of the compiler waits while npm packs: `dist` is what is published then. */
+export const plainDist = join(root, 'build/dist');
+/** Holds the pid of the build that runs, or what says that npm packs. */
 const lock = join(root, 'build/.lock');
+const NPM = 'npm';
+/** It takes a second. An npm that was killed leaves the lock behind. */
+const PACKING_MS = 20_000;
 /** Examples have a package.json of their own: compiler, linter and editor look for this package where npm would put it. */
 const link = join(root, 'examples/node_modules/nestjs-mcp-streamable');
 
@@ -20,17 +26,31 @@ const link = join(root, 'examples/node_modules/nestjs-mcp-streamable');
 export async function build(...projects) {
   await acquire();
   try {
-    linkForExamples();
-    const { status, signal } = spawnSync(process.execPath, [tsc, '--build', ...projects], {
-      cwd: root,
-      // The program that is started next may speak a protocol on stdout.
-      stdio: ['ignore', 2, 2],
-    });
-    if (status !== 0) throw new Error(`tsc --build ${projects.join(' ')} ended with ${signal ?? status}`);
-    await buildLivePage();
+    await compile(...projects);
   } finally {
-    rmSync(lock, { force: true });
+    release();
   }
+}
+
+/** Builds while this process holds the lock. */
+export async function compile(...projects) {
+  putBack();
+  linkForExamples();
+  const { status, signal } = spawnSync(process.execPath, [tsc, '--build', ...projects], {
+    cwd: root,
+    // The program that is started next may speak a protocol on stdout.
+    stdio: ['ignore', 2, 2],
+  });
+  if (status !== 0) throw new Error(`tsc --build ${projects.join(' ')} ended with ${signal ?? status}`);
+  await buildLivePage();
+}
+
+/** Makes `dist` the result of the compiler again. @returns whether it was not */
+export function putBack() {
+  if (!existsSync(plainDist)) return false;
+  rmSync(dist, { recursive: true, force: true });
+  renameSync(plainDist, dist);
+  return true;
 }
 
 function linkForExamples() {
@@ -42,7 +62,7 @@ function linkForExamples() {
   symlinkSync(relative(dirname(link), root), link, 'junction');
 }
 
-async function acquire() {
+export async function acquire() {
   mkdirSync(join(root, 'build'), { recursive: true });
   for (;;) {
     try {
@@ -56,10 +76,21 @@ async function acquire() {
   }
 }
 
+export function release() {
+  rmSync(lock, { force: true });
+}
+
+/** Keeps the lock while npm packs, beyond the end of this process. */
+export function keepForNpm() {
+  writeFileSync(lock, NPM);
+}
+
 /** A build that was killed leaves its lock behind. */
 function isAbandoned() {
   try {
-    const pid = Number(readFileSync(lock, 'utf8'));
+    const holder = readFileSync(lock, 'utf8');
+    if (holder === NPM) return Date.now() - statSync(lock).mtimeMs > PACKING_MS;
+    const pid = Number(holder);
     // 0: created, and not yet written.
     if (pid > 0) process.kill(pid, 0);
     return false;

@@ -1,11 +1,11 @@
-// What would be published: packs the package, looks into the tarball and lints it. `check:compat` does so too, and installs it. And what
-// `npm ci` of the repository says.
+// What would be published: packs the package, looks into the tarball, lints it, and looks at what it loads. `check:compat` packs it too, and
+// installs it. And what `npm ci` of the repository says.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { minVersion, satisfies } from 'semver';
 import { assertNone, root, step } from './package/run.mjs';
-import { makeTarball, manifest } from './package/tarball.mjs';
+import { checkLoaded, makeTarball, manifest } from './package/tarball.mjs';
 
 /** npm warns of each package that does not take the Node on which it is installed. The oldest one must do, else see `overrides`. */
 function checkEngines() {
@@ -22,7 +22,8 @@ const temporary = mkdtempSync(join(tmpdir(), 'check-package-'));
 try {
   console.log(`${manifest.name} ${manifest.version}`);
   await step('the packages of the repository take the oldest Node', checkEngines);
-  await makeTarball(temporary);
+  const tarball = await makeTarball(temporary);
+  await step('what an app does not use is not loaded', () => checkLoaded(tarball, temporary));
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;

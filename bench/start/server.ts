@@ -1,11 +1,12 @@
 import 'reflect-metadata';
 import type { INestApplication } from '@nestjs/common';
+import type * as Package from 'nestjs-mcp-streamable';
 import { report } from '../agent.js';
 import { SERVER_INFO, sum } from '../tools.js';
 
 /** A server of the work `start`: it knows how much CPU time each step of its start has taken. `SCHEMA=json` takes JSON Schemas. */
 
-const { WHAT = 'ours', TOOLS = '10', SCHEMA = 'zod' } = process.env;
+const { WHAT = 'ours', TOOLS = '10', SCHEMA = 'zod', ENTRY } = process.env;
 const NAMES = Array.from({ length: Number(TOOLS) }, (_, index) => (index === 0 ? 'add' : `add${index}`));
 
 /** Milliseconds of CPU time, by step. */
@@ -61,7 +62,10 @@ const nest = await step('import of Nest', async () => ({
 
 /** Tools of the package. */
 async function ours(): Promise<object> {
-  const { McpStreamableModule, Tool } = await step('import of the package', () => import('nestjs-mcp-streamable'));
+  const { McpStreamableModule, Tool } = await step(
+    'import of the package',
+    () => import(ENTRY!) as Promise<typeof Package>,
+  );
   const schemaOf = await schemas();
   const tools = classOf((name, target, method) =>
     Tool({ name, description: description(name), inputSchema: schemaOf(name) as never })(target, name, method),

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { HttpConnection } from '../harness/http-connection.js';
 import { callAdd, openSession } from '../harness/mcp-client.js';
 import { ServerProcess } from '../harness/server-process.js';
@@ -25,16 +26,20 @@ const [IMPORT, LISTENING, FIRST_SESSION, FIRST_CALL, MEMORY] = Object.keys(UNITS
 
 type Name = (typeof STARTS)[number]['name'];
 
-/** What an app pays once, on Fastify: each time in a fresh process, ours and one with as many routes by turns. */
+/**
+ * What an app pays once, on Fastify: each time in a fresh process, ours and one with as many routes by turns. Ours is the package as it is
+ * published.
+ */
 export const start: Work = {
   name: 'start',
   run: async (plan) => {
     if (plan.subjects.length > 0 && !plan.subjects.includes('ours-fastify')) return [];
+    const ENTRY = await mainEntry();
     const found = Object.fromEntries(Object.keys(UNITS).map((title) => [title, {} as Record<Name, number[]>]));
     const keep = (title: string, name: Name, value: number): void => void (found[title]![name] ??= []).push(value);
     await interleaved(STARTS, Math.ceil(plan.rounds / ROUNDS_PER_START), async ({ name }) => {
-      const few = await withApp(name, FEW, plan.profile, memoryOf);
-      await withApp(name, MANY, plan.profile, async (server) => {
+      const few = await withApp({ WHAT: name, TOOLS: `${FEW}`, ENTRY }, plan.profile, memoryOf);
+      await withApp({ WHAT: name, TOOLS: `${MANY}`, ENTRY }, plan.profile, async (server) => {
         const { start, ...imports } = await server.gauges();
         keep(IMPORT, name, 1_000 * Object.values(imports).reduce((sum, ms) => sum + ms, 0));
         keep(LISTENING, name, 1_000 * start!);
@@ -51,14 +56,29 @@ export const start: Work = {
   },
 };
 
+const REPOSITORY = new URL('../../../', import.meta.url);
+
+/** Joins the programs of the package, as it is published, in the repository, where packages are found. @returns the URL of its main entry */
+async function mainEntry(): Promise<string> {
+  const { writePackage } = (await import(new URL('scripts/join.mjs', REPOSITORY).href)) as Join;
+  const folder = new URL('build/bench-package/', REPOSITORY);
+  await writePackage(fileURLToPath(folder));
+  return new URL('index.js', folder).href;
+}
+
+/** What is used of that script. */
+interface Join {
+  writePackage(folder: string): Promise<void>;
+}
+
 async function withApp<T>(
-  name: Name,
-  tools: number,
+  app: { readonly WHAT: Name; readonly TOOLS: string; readonly ENTRY: string },
   profile: string | undefined,
   use: (server: ServerProcess) => Promise<T>,
 ): Promise<T> {
-  const nodeArgs = profile && tools === MANY ? ['--cpu-prof', `--cpu-prof-dir=${profile}/start-${name}`] : [];
-  const server = await ServerProcess.start(START, { WHAT: name, TOOLS: String(tools) }, { nodeArgs });
+  const isProfiled = profile && app.TOOLS === String(MANY);
+  const nodeArgs = isProfiled ? ['--cpu-prof', `--cpu-prof-dir=${profile}/start-${app.WHAT}`] : [];
+  const server = await ServerProcess.start(START, app, { nodeArgs });
   try {
     return await use(server);
   } finally {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
@@ -7,7 +7,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import manifest from '../../package.json' with { type: 'json' };
 import { bundle, ROOT } from '../support/bundle.js';
 
-const FOLDER = join(ROOT, `build/loaded-${process.pid}`);
+/** The programs of the package: bundled from the sources, or those of a tarball, as `npm run x -- check:package` has it. */
+const { PACKED } = process.env;
+const FOLDER = PACKED ?? join(ROOT, `build/loaded-${process.pid}`);
+/** Notes of what is loaded. */
+const NOTES = join(ROOT, `build/loaded-notes-${process.pid}`);
+/** What is published, for the main entry: to find, read and compile a file takes longer than to run it. */
+const MOST_FILES = 5;
 const ENTRIES = ['index', 'decorators/index', 'stores/index', 'server/index', 'live/index', 'skills/index'];
 
 /** Hooks of Node's loader that note each URL that was loaded: in a file, since a full pipe would refuse some. */
@@ -33,7 +39,7 @@ async function loadedBy(program: string): Promise<string[]> {
   const register = `import { register } from 'node:module'; register(${JSON.stringify(hooks)}); ${REQUIRED}`;
   const args = ['--no-warnings', '--import', `data:text/javascript,${encodeURIComponent(register)}`];
   const evaluated = ['--input-type=module', '--eval', program];
-  const LOADED = join(FOLDER, `loaded-${++programs}.txt`);
+  const LOADED = join(NOTES, `${++programs}.txt`);
   const options = { cwd: ROOT, env: { ...process.env, LOADED } };
   await promisify(execFile)(process.execPath, [...args, ...evaluated], options);
   return readFileSync(LOADED, 'utf8').split('\n').filter(Boolean);
@@ -46,8 +52,14 @@ const packagesIn = (urls: readonly string[]): string[] => [
 const ofSdk = (urls: readonly string[]): string[] => urls.filter((url) => url.includes('@modelcontextprotocol/'));
 
 describe('a process that imports', () => {
-  beforeAll(() => bundle(Object.fromEntries(ENTRIES.map((name) => [name, `src/${name}.ts`])), FOLDER));
-  afterAll(() => rmSync(FOLDER, { recursive: true, force: true }));
+  beforeAll(async () => {
+    mkdirSync(NOTES, { recursive: true });
+    if (!PACKED) await bundle(Object.fromEntries(ENTRIES.map((name) => [name, `src/${name}.ts`])), FOLDER);
+  });
+  afterAll(() => {
+    rmSync(NOTES, { recursive: true, force: true });
+    if (!PACKED) rmSync(FOLDER, { recursive: true, force: true });
+  });
 
   it.each(['index', 'decorators/index'])('Tool from %s loads nothing of the SDK', async (name) => {
     const loaded = await loadedBy(`import { Tool } from ${entry(name)}; Tool({ name: 'x' });`);
@@ -65,6 +77,13 @@ describe('a process that imports', () => {
     expect(ofNest).toEqual(expect.arrayContaining(['@nestjs/core', 'rxjs']));
     const ofEntry = packagesIn(await loadedBy(`${nest} import ${entry('index')};`));
     expect(ofEntry.filter((name) => !ofNest.includes(name))).toEqual([]);
+  });
+
+  it.runIf(PACKED)('the main entry is few files', async () => {
+    const loaded = await loadedBy(`import ${entry('index')};`);
+    const files = new Set(loaded.filter((url) => url.startsWith(pathToFileURL(FOLDER).href)));
+    expect([...files]).toContain(JSON.parse(entry('index')));
+    expect(files.size).toBeLessThanOrEqual(MOST_FILES);
   });
 
   it('server/index loads the SDK', async () => {
@@ -99,8 +118,9 @@ describe('a process that imports', () => {
   const CATALOGUES = 'catalogues.plugin';
   /** What acts on handlers is loaded for all endpoints that serve some. */
   const OF_HANDLERS = ['endpoint-switches', 'effects.plugins', 'limits.plugin'];
-  const namesIn = (urls: readonly string[]): string[] =>
-    urls.flatMap((url) => /\/([\w.-]+?)(?:-[\w-]{8})?\.js$/.exec(url)?.[1] ?? []);
+  /** A bundle of the sources puts a hash behind each name. */
+  const NAME = PACKED ? /\/([\w.-]+)\.js$/ : /\/([\w.-]+?)(?:-[\w-]{8})?\.js$/;
+  const namesIn = (urls: readonly string[]): string[] => urls.flatMap((url) => NAME.exec(url)?.[1] ?? []);
 
   it('an endpoint without options loads no feature but those for handlers', async () => {
     const loaded = await loadedBy(startOf('doctor: false, devSessions: false'));

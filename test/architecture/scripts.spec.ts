@@ -13,8 +13,8 @@ interface Runner {
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** npm prints a page of scripts; more are not read. */
 const MAX_SCRIPTS = 15;
-/** npm itself calls these: before another one, and after it has installed. */
-const OF_NPM = /^(?:pre|dependencies$)/;
+/** npm itself calls these: before or after another one, and after it has installed. */
+const OF_NPM = /^(?:pre|post|dependencies$)/;
 /** Of the apps that `nest new` makes: the documentation names them. */
 const OF_USERS = ['start:dev'];
 

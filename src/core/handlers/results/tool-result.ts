@@ -81,7 +81,9 @@ function dataResult(
   check: OutputCheck | undefined,
   textMirror: boolean,
 ): CallToolResult | Promise<CallToolResult> {
-  return check ? checked(data, check).then((sent) => structured(sent, textMirror)) : structured(data, textMirror);
+  return check
+    ? checked(data, check).then((sent) => structuredResult(sent, textMirror))
+    : structuredResult(data, textMirror);
 }
 
 /**
@@ -116,11 +118,11 @@ function resultOf(value: unknown, textMirror: boolean): CallToolResult {
   if (isContentBlocks(value) && value.length > 0) return asSpecified({ content: value });
   assertContentAlone(value);
   const sent = plain(value);
-  return isObject(sent) ? structured(sent, textMirror) : { content: [jsonBlock(sent)] };
+  return isObject(sent) ? structuredResult(sent, textMirror) : { content: [jsonBlock(sent)] };
 }
 
 /** Makes structured content. @throws McpHandlerResultError */
-function structured(value: unknown, textMirror: boolean): CallToolResult {
+function structuredResult(value: unknown, textMirror: boolean): CallToolResult {
   // The text is made also when it is not sent: it refuses files inside.
   const json = textBlock(jsonOf(value));
   return { content: textMirror ? [json] : [], structuredContent: withoutClass(value) };
