@@ -25,10 +25,10 @@ export interface McpDispatcher {
    *   becomes -32603
    */
   request(call: McpCall): object | Promise<object>;
-  /** Takes a notification of the client. Never throws. */
-  notification(call: McpCall): void;
+  /** Takes a notification of the client. Never throws. Absent: the session handles all of them. */
+  notification?(call: McpCall): void;
   /** Called when a live session has ended: its client sends no more messages. */
-  sessionEnded(session: McpDispatchedSession): void;
+  sessionEnded?(session: McpDispatchedSession): void;
   /**
    * Returns the capabilities of the server of a caller: subscriptions receive only changes that these include.
    *

@@ -69,11 +69,6 @@ export class MethodDispatcher implements McpDispatcher {
     );
   }
 
-  /** Ignores notifications of a client: they concern the session, which has handled them. */
-  notification(): void {}
-
-  sessionEnded(): void {}
-
   /** Returns the result of revision 2026-07-28 with its type and the name of the server. */
   #modern(result: object, method: KnownMethod, { method: name, handle }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };

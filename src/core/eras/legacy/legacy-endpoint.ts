@@ -10,7 +10,12 @@ import { type KnownSession, type LiveSession, LiveSessions } from '../../session
 import { McpSession } from '../../sessions/running/mcp-session.js';
 import type { InitializeParams } from '../../sessions/running/session-state.js';
 import { SessionRuntime } from '../../sessions/session-runtime.js';
-import { type McpCreateOutcome, McpSessionStore, type McpSessionCaps } from '../../sessions/store/session-store.js';
+import {
+  type McpCreateOutcome,
+  type McpNewSessionRecord,
+  McpSessionStore,
+  type McpSessionCaps,
+} from '../../sessions/store/session-store.js';
 import { McpServerFactoryError } from '../../sessions/session.errors.js';
 import { capsFor, type ResolvedSessionOptions, type SessionLimits } from '../../sessions/session.options.js';
 import { arePlainCapabilities, isPlainInfo } from '../../protocol/era.js';
@@ -167,13 +172,16 @@ class Initialization implements PendingReply {
 
   async #run(): Promise<McpReply> {
     const asked = this.body.messages[0] as JsonRpcRequest;
-    assertKeepable(asked);
+    const sent = keepable(asked);
     assertInitialize(asked);
     const request = negotiated(asked);
-    const params = request.params as InitializeParams;
+    const { protocolVersion } = request.params as InitializeParams;
+    const initialize = request === asked ? sent : JSON.stringify(request.params);
+    const { principal, routeParams } = this.http;
+    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize, format: FORMATS.sessions };
     try {
-      await this.#record(params);
-      return await this.#begin(request, params.protocolVersion);
+      await this.#record(record);
+      return await this.#begin(request, record);
     } catch (error) {
       if (this.#gone) return { kind: 'accepted' };
       if (this.endpoint.sessions.closing) throw shutdownRefusal();
@@ -184,13 +192,9 @@ class Initialization implements PendingReply {
   }
 
   /** Creates the record of the session. @throws McpError UNAVAILABLE, TOO_MANY_SESSIONS (E13) */
-  async #record(params: InitializeParams): Promise<void> {
+  async #record(record: McpNewSessionRecord): Promise<void> {
     const { sessions, store, limits } = this.endpoint;
-    const { principal, routeParams } = this.http;
-    const { protocolVersion } = params;
-    const initialize = JSON.stringify(params);
-    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize, format: FORMATS.sessions };
-    const caps = capsFor(principal, limits);
+    const caps = capsFor(this.http.principal, limits);
     const create = (): Promise<McpCreateOutcome> => this.#asking(() => store.create(record, caps));
     let outcome: McpCreateOutcome;
     try {
@@ -241,10 +245,9 @@ class Initialization implements PendingReply {
   }
 
   /** Begins the session. @returns the answer: with the id of the session, if it has begun */
-  async #begin(request: JsonRpcRequest, recorded: string): Promise<McpReply> {
+  async #begin(request: JsonRpcRequest, record: McpNewSessionRecord): Promise<McpReply> {
     const { sessions, store, runtime } = this.endpoint;
-    const { principal, routeParams } = this.http;
-    const session = (this.#session = new McpSession({ id: this.#id, principal, routeParams }, runtime));
+    const session = (this.#session = new McpSession(record, runtime));
     sessions.begin(session);
     if (this.#gone) void session.end('initialize-failed');
     try {
@@ -255,7 +258,8 @@ class Initialization implements PendingReply {
       this.#assertOpen();
       if (!session.initialized || reply.kind !== 'json') return reply;
       const { protocolVersion } = session.info;
-      if (protocolVersion !== recorded) await this.#asking(() => store.patch(this.#id, { protocolVersion }));
+      if (protocolVersion !== record.protocolVersion)
+        await this.#asking(() => store.patch(this.#id, { protocolVersion }));
       if (!sessions.add(session)) throw retryLater('UNAVAILABLE', FAILED, 5);
       this.#begun = true;
       runtime.event({ type: 'created', sessionId: this.#id, session: session.info });
@@ -288,13 +292,13 @@ function makeSessionId(generate: (() => string) | undefined): string {
   );
 }
 
-/** Checks the size of the parameters, which are kept for as long as the session is. @throws McpError INVALID_PARAMS */
-function assertKeepable({ params = {} }: JsonRpcRequest): void {
-  const size = Buffer.byteLength(JSON.stringify(params));
-  if (size > MAX_INITIALIZE) {
-    const text = `The parameters of "initialize" have ${size} bytes as JSON; the maximum is ${MAX_INITIALIZE}. Send less information about the client.`;
-    throw new McpError('INVALID_PARAMS', text);
-  }
+/** Returns the parameters as JSON, which is kept for as long as the session is. @throws McpError INVALID_PARAMS: there are too many */
+function keepable({ params = {} }: JsonRpcRequest): string {
+  const json = JSON.stringify(params);
+  const size = Buffer.byteLength(json);
+  if (size <= MAX_INITIALIZE) return json;
+  const text = `The parameters of "initialize" have ${size} bytes as JSON; the maximum is ${MAX_INITIALIZE}. Send less information about the client.`;
+  throw new McpError('INVALID_PARAMS', text);
 }
 
 /** Checks the parameters of `initialize`. @throws McpError INVALID_PARAMS */

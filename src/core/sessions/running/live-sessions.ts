@@ -272,8 +272,8 @@ export class LiveSessions {
     this.runtime.event({ type: 'closed', sessionId: id, reason });
     if (rest.record) this.runtime.sessionOver(rest.record);
     if (rest.dropLog) await this.dropLog(id, reason);
-    // Afterwards, so that readers on other nodes find the end in the log.
-    if (rest.notifyNodes) this.runtime.nodes.ended(id, reason);
+    // Afterwards, so that readers on other nodes find the end in the log. Without a record they do not have the session.
+    if (rest.notifyNodes && this.runtime.sharedRecords) this.runtime.nodes.ended(id, reason);
   }
 
   /** Drops a log; retries after transient faults, since no other node would. Never rejects. */

@@ -32,7 +32,7 @@ import { RelatedCalls } from '../streams/related-calls.js';
 import type { FromClient, SessionInbox } from '../other-nodes.js';
 import { OutgoingMessages } from '../streams/outgoing-messages.js';
 import type { McpSessionEndReason } from '../session-events.js';
-import { infoOf, SessionInfo, SessionState, STATE_PATCHES } from './session-state.js';
+import { SessionInfo, SessionState, STATE_PATCHES } from './session-state.js';
 import type { McpSessionRecord, McpSessionPatch } from '../store/session-store.js';
 import { LoggedSink, SessionStreams, type StreamDetails } from '../streams/session-streams.js';
 import { endedText, SESSION_OVER } from '../session.errors.js';
@@ -80,12 +80,15 @@ export class McpSession implements CallingClient {
       id: string;
       principal?: string | undefined;
       routeParams?: McpSessionInfo['routeParams'];
+      protocolVersion?: string;
+      /** The parameters of `initialize`, as JSON. */
+      initialize?: string;
       createdAt?: number;
     },
     private readonly runtime: SessionRuntime,
   ) {
-    const { id } = identity;
-    this.#info = new SessionInfo({ ...identity, protocolVersion: '' }, '{}');
+    const { id, principal, routeParams, protocolVersion = '', initialize = '{}' } = identity;
+    this.#info = new SessionInfo({ id, principal, routeParams, protocolVersion }, initialize);
     this.#related = new RelatedCalls(this, runtime.calls);
     this.#streams = new SessionStreams(id, runtime, this);
     this.#outgoing = new OutgoingMessages(runtime, this.#streams, this);
@@ -97,7 +100,6 @@ export class McpSession implements CallingClient {
   static rebuilt(record: McpSessionRecord, runtime: SessionRuntime): McpSession {
     const { logLevel, subscriptions } = record;
     const session = new McpSession(record, runtime);
-    session.#info = infoOf(record);
     session.#lifetime = LIVE;
     session.state.note({ ...(logLevel !== undefined && { logLevel }), subscribe: subscriptions });
     return session;
@@ -261,8 +263,10 @@ export class McpSession implements CallingClient {
           this.runtime.event({ type: 'roots-changed', sessionId: this.sessionId });
       }
       // All but cancellations and progress, which are only of the transport: an SDK server keeps its own state.
+      const { dispatcher } = this.runtime;
+      if (!dispatcher.notification) return;
       const call = new McpCall(http, message, this);
-      runInCall(call, () => this.runtime.dispatcher.notification(call));
+      runInCall(call, () => dispatcher.notification!(call));
     } catch (error) {
       // Listeners of the app may throw, too; the client gets no error for that.
       this.report(error);
@@ -424,7 +428,7 @@ export class McpSession implements CallingClient {
     this.#outgoing.failAll();
     this.#inbox?.end();
     try {
-      this.runtime.dispatcher.sessionEnded(this);
+      this.runtime.dispatcher.sessionEnded?.(this);
     } catch (error) {
       this.report(error);
     }

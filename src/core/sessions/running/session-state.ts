@@ -161,7 +161,9 @@ export class SessionInfo implements McpSessionInfo {
     return this.clientCapabilities;
   }
 
+  /** Returns the same session, as its client has introduced it. */
   with(protocolVersion: string, initialize = this.#initialize): SessionInfo {
+    if (protocolVersion === this.protocolVersion && initialize === this.#initialize) return this;
     const { id, principal, routeParams } = this;
     return new SessionInfo({ id, principal, protocolVersion, routeParams }, initialize);
   }
