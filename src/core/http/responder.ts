@@ -383,7 +383,8 @@ export class SseResponse extends IdleSubscription implements StreamFlow, Observe
   /** Node counts text that waits in UTF-16 units, which is about what it takes in memory, and encodes it when it is sent. */
   private write(text: string): void {
     const { raw } = this;
-    if (hasGone(raw)) return;
+    // A response whose connection alone has gone drops the text, or buffers it: the next tick finds that.
+    if (raw.destroyed) return;
     if (raw.writableLength === 0) this.beingSent = text.length;
     this.written += text.length;
     // `false` alone means that Node's own buffer, far smaller than ours, is full; but a "drain" follows only then.
