@@ -16,12 +16,28 @@ import {
   McpStreamOverflowError,
 } from './event-store.errors.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
+import type { McpAppendOptions } from './event-store.js';
 import { type BatchSignal, StreamWriter, type StreamSignal, type WriterTarget } from './stream-writer.js';
 
 const POLICY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 150 };
 const STREAM = 'stream';
 
-async function setup(faults: EventStoreFaults = {}, more: Partial<WriterTarget> = {}) {
+/** What all writers here have in common. */
+const TARGET = {
+  id: STREAM,
+  session: 's',
+  maxQueuedBytes: 1_000,
+  committed: () => {},
+  lost: () => {},
+  rested: () => {},
+  failed: () => {},
+} satisfies Partial<WriterTarget>;
+
+async function setup(
+  faults: EventStoreFaults = {},
+  more: Partial<WriterTarget> = {},
+  opens?: McpAppendOptions['opens'],
+) {
   const clock = new ManualClock();
   // Its own time stands still: what it keeps for later is no concern of a writer.
   const log = new InMemoryEventStore({}, new ManualClock());
@@ -31,17 +47,15 @@ async function setup(faults: EventStoreFaults = {}, more: Partial<WriterTarget> 
   const retry = new Retry(POLICY, clock, (error) => error instanceof McpEventStoreError);
   const signals: BatchSignal[] = [];
   const failures: unknown[] = [];
-  const writer = new StreamWriter({
+  const target: WriterTarget = {
+    ...TARGET,
     store,
     retry,
-    maxQueuedBytes: 1_000,
-    session: 's',
-    stream: STREAM,
-    writer: 'w',
     committed: (signal) => signals.push(asBatch(signal)),
     failed: (error) => failures.push(error),
     ...more,
-  });
+  };
+  const writer = new StreamWriter(target, 'w', opens);
   return {
     clock,
     log,
@@ -137,7 +151,7 @@ describe('a writer', () => {
 
   it('a writer numbers its appends, says which requests it opens with the first one only, and names its newest event', async () => {
     const opens = { node: 'n', requests: [1, 2] };
-    const { writer, options, log } = await setup({}, { opens });
+    const { writer, options, log } = await setup({}, {}, opens);
     await writer.push({});
     await writer.push({ data: 'a', settles: 1 });
     await writer.push({ data: 'b' });
@@ -231,7 +245,7 @@ describe('an unknown outcome', () => {
       const faults: EventStoreFaults = {
         [fails]: (call: EventStoreCall) => call.method === 'append' && calls.push(call) > 0 && call.attempt < 3,
       };
-      const { clock, writer, signals, logged, options } = await setup(faults, { opens: { node: 'n', requests: [1] } });
+      const { clock, writer, signals, logged, options } = await setup(faults, {}, { node: 'n', requests: [1] });
       const first = writer.push({ data: '1' });
       const second = writer.push({ data: '2' });
       await clock.advance(1_000);
@@ -265,7 +279,7 @@ describe('a writer that fails', () => {
   it('G13: a writer that fails names the requests that the log may not know as settled, with their answers', async () => {
     const failed = vi.fn<WriterTarget['failed']>();
     const opens = { node: 'n', requests: ['logged', 'in flight', 'cancelled', 'queued', 'open'] };
-    const { clock, writer, store } = await setup({}, { failed, opens });
+    const { clock, writer, store } = await setup({}, { failed }, opens);
     await writer.push({ data: '1', settles: 'logged' });
     store.faults = outage;
     void writer.push({ data: '2', settles: 'in flight' });
@@ -494,16 +508,14 @@ describe('a writer whose log answers synchronously', () => {
     await store.open('s');
     const retry = new Retry(POLICY, clock, (error) => error instanceof McpEventStoreError);
     const failures: unknown[] = [];
-    const writer: StreamWriter = new StreamWriter({
+    const target: WriterTarget = {
+      ...TARGET,
       store,
       retry,
-      maxQueuedBytes: 1_000,
-      session: 's',
-      stream: STREAM,
-      writer: 'w',
       committed: (signal) => committed(asBatch(signal), writer),
       failed: (error) => failures.push(error),
-    });
+    };
+    const writer = new StreamWriter(target, 'w');
     return { store, retry, writer, failures };
   }
 
@@ -553,16 +565,7 @@ describe('a writer whose log answers synchronously', () => {
         return async (...args: unknown[]): Promise<unknown> => Reflect.apply(member, target, args) as unknown;
       },
     });
-    const writer = new StreamWriter({
-      store: proxy,
-      retry,
-      maxQueuedBytes: 1_000,
-      session: 's',
-      stream: STREAM,
-      writer: 'w',
-      committed: () => {},
-      failed: () => {},
-    });
+    const writer = new StreamWriter({ ...TARGET, store: proxy, retry }, 'w');
     for (const data of ['1', '2']) await writer.push({ data });
     expect(at).not.toHaveBeenCalled();
     expect(await store.read('s', STREAM, 0, 9)).toMatchObject({ last: 2 });

@@ -39,11 +39,16 @@ export class StreamWriter {
   #last = 0;
   readonly #takesAtOnce: boolean;
 
-  constructor(private readonly target: WriterTarget) {
+  /** @param opens given for a stream that begins here, and that no other object writes */
+  constructor(
+    private readonly target: WriterTarget,
+    private readonly writer: string,
+    private readonly opens?: McpAppendOptions['opens'],
+  ) {
     // A proxy of an app may make a promise of each result.
     this.#takesAtOnce = target.store.appendNow !== undefined && !types.isProxy(target.store);
-    this.#opens = target.opens;
-    this.#unsettled = target.opens?.requests ?? [];
+    this.#opens = opens;
+    this.#unsettled = opens?.requests ?? [];
   }
 
   get state(): WriterState['is'] {
@@ -80,7 +85,7 @@ export class StreamWriter {
       case 'failed':
         return Promise.reject(this.#state.error);
       case 'ended':
-        return Promise.reject(new McpStreamEndedError(this.target.stream));
+        return Promise.reject(new McpStreamEndedError(this.target.id));
       case 'idle':
         return this.#commitNow(entry) ? DONE : this.#commit(batchOf(entry));
       case 'appending':
@@ -94,11 +99,11 @@ export class StreamWriter {
   }
 
   #enqueue(entry: StreamEntry, retrying: boolean): Promise<void> {
-    const { stream, maxQueuedBytes } = this.target;
+    const { id, maxQueuedBytes } = this.target;
     if (this.#queued) add(entry, this.#queued.batch);
     else this.#queued = { batch: batchOf(entry), done: deferred() };
     const { batch, done } = this.#queued;
-    if (retrying && batch.bytes > maxQueuedBytes) this.#fail(new McpStreamOverflowError(stream, maxQueuedBytes));
+    if (retrying && batch.bytes > maxQueuedBytes) this.#fail(new McpStreamOverflowError(id, maxQueuedBytes));
     return done.promise;
   }
 
@@ -154,18 +159,18 @@ export class StreamWriter {
 
   /** @returns the index of the event; 0: it is appended, and tried again, as a batch, which has the same place in the order of its writer */
   #appendNow(data: string): number {
-    const { store, session, stream, writer, opens } = this.target;
+    const { store, session, id } = this.target;
     try {
-      return store.appendNow!(session, stream, data, writer, this.#seq + 1, opens ? this.#last : 0);
+      return store.appendNow!(session, id, data, this.writer, this.#seq + 1, this.opens ? this.#last : 0);
     } catch {
       return 0;
     }
   }
 
   #append({ events }: Batch, options: McpAppendOptions): MaybePromise<McpAppendResult> {
-    const { store, session, stream } = this.target;
+    const { store, session, id } = this.target;
     try {
-      return store.append(session, stream, events, options);
+      return store.append(session, id, events, options);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -181,7 +186,7 @@ export class StreamWriter {
     if (end) this.#end();
     else if (settles) this.#unsettled = this.#unsettled.filter((id) => !settles.some(({ request }) => request === id));
     this.target.committed({ first, events, ended: end }, reader);
-    if (lost) this.target.lost?.();
+    if (lost) this.target.lost();
     if (!end) this.#next();
   }
 
@@ -189,7 +194,7 @@ export class StreamWriter {
   #next(): void {
     if (this.#queued) return this.#commitQueued(this.#queued);
     this.#state = IDLE;
-    this.target.rested?.();
+    this.target.rested();
   }
 
   #commitQueued({ batch, done }: QueuedBatch): void {
@@ -199,10 +204,10 @@ export class StreamWriter {
 
   #optionsOf(batch: Batch): McpAppendOptions {
     const { settles, end } = batch;
-    const options: McpAppendOptions = { writer: this.target.writer, seq: ++this.#seq };
-    const opens = batch.reopens ? this.target.opens : this.#opens;
+    const options: McpAppendOptions = { writer: this.writer, seq: ++this.#seq };
+    const opens = batch.reopens ? this.opens : this.#opens;
     if (opens) options.opens = opens;
-    if (this.target.opens) options.newest = this.#last;
+    if (this.opens) options.newest = this.#last;
     if (settles) options.settles = settles.map(({ request }) => request);
     if (end) options.end = true;
     this.#opens = undefined;
@@ -215,7 +220,7 @@ export class StreamWriter {
 
   #end(): void {
     this.#state = { is: 'ended' };
-    this.#queued?.done.reject(new McpStreamEndedError(this.target.stream));
+    this.#queued?.done.reject(new McpStreamEndedError(this.target.id));
     this.#queued = undefined;
   }
 
@@ -266,22 +271,20 @@ export interface BatchSignal {
   ended: boolean;
 }
 
+/** The stream of a writer. */
 export interface WriterTarget {
+  readonly id: string;
+  readonly session: string;
   readonly store: McpEventStore;
   readonly retry: Retry;
   /** Bytes that may queue while the log cannot be written. */
   readonly maxQueuedBytes: number;
-  readonly session: string;
-  readonly stream: string;
-  readonly writer: string;
-  /** Is given for a stream that begins here, and that no other object writes. */
-  readonly opens?: McpAppendOptions['opens'];
   /** @param reader the newest, maybe on another node */
   committed(signal: StreamSignal, reader: McpReaderRef | undefined): void;
   /** Is called when the log has lost events that were committed. */
-  lost?(): void;
+  lost(): void;
   /** Is called when everything is committed and nothing waits. */
-  rested?(): void;
+  rested(): void;
   /** @param unanswered the requests that the log may not know as settled, with their answers if there are any */
   failed(error: Error, unanswered: readonly Settlement[]): void;
 }
