@@ -162,7 +162,7 @@ export class McpSessionService {
       bySpelling.set(uri, notification);
       return notification;
     };
-    return this.#broadcast(subscribed, notificationFor, FACT);
+    return runBeyondCancelledCall(() => this.#broadcast(subscribed, notificationFor));
   }
 
   /**
@@ -177,7 +177,7 @@ export class McpSessionService {
     const records = await this.#records(only?.size === 1 ? { principal: one! } : undefined);
     const chosen = only ? records.filter(({ principal }) => only.has(principal ?? null)) : records;
     const once = written(notification);
-    return this.#broadcast(chosen, () => once, FACT);
+    return runBeyondCancelledCall(() => this.#broadcast(chosen, () => once));
   }
 
   /**
@@ -289,11 +289,10 @@ export class McpSessionService {
   async #broadcast(
     records: readonly McpSessionRecord[],
     notificationFor: (record: McpSessionRecord) => OutboundMessage,
-    how: Relation = REMARK,
   ): Promise<number> {
     const awaited: Promise<void>[] = [];
     for (const record of records) {
-      const sent = this.#send(record.id, notificationFor(record), how);
+      const sent = this.#send(record.id, notificationFor(record));
       // A log in memory has it already.
       if (sent !== DONE) awaited.push(sent);
     }
@@ -306,9 +305,9 @@ export class McpSessionService {
     return records.length - failed.length;
   }
 
-  #send(id: string, notification: OutboundMessage, how: Relation): Promise<void> {
+  #send(id: string, notification: OutboundMessage): Promise<void> {
     const live: LiveSession | undefined = this.sessions.peek(id);
-    if (live) return how(() => live.session.notify(notification));
+    if (live) return live.session.notify(notification);
     // Not live here: the client reads from the log, so an append is enough.
     const stream = new McpStream(STANDALONE_STREAM, id, this.runtime);
     const written = stream.write({ data: jsonOf(notification) });
@@ -362,13 +361,6 @@ function wantsNotification({ logLevel }: McpSessionRecord, { method, params }: O
   const level = method === 'notifications/message' ? params?.['level'] : undefined;
   return typeof level !== 'string' || reachesLevel(level, logLevel);
 }
-
-/** Relates a notification to the call in which it is sent. */
-type Relation = (send: () => Promise<void>) => Promise<void>;
-/** The notification is part of the call, and is not sent when the call is cancelled. */
-const REMARK: Relation = (send) => send();
-/** The notification is independent of the call, and is sent even when the call is cancelled. */
-const FACT: Relation = runBeyondCancelledCall;
 
 /** Counts what one endpoint holds on one node. @internal */
 export interface McpNodeCounts {
