@@ -481,6 +481,26 @@ describe('a session that is being initialized', () => {
   });
 });
 
+describe('the end of a session', () => {
+  it.each([
+    ['is told to other nodes that share the records', asShared, ['session-ended']],
+    ['is told to no other node where each has its own records', (store: InMemorySessionStore) => store, []],
+  ])('the end of a session %s', async (_name, storeOf, told) => {
+    const with_ = shared();
+    const { sessions, begin } = node('a', { ...with_, sessionStore: storeOf(with_.sessionStore) });
+    const types: unknown[] = [];
+    new InMemoryMessageBus('b', with_.hub).messages$.subscribe((message) =>
+      types.push((message as { type: unknown }).type),
+    );
+    await begin('s');
+    await sessions.end('s', 'deleted');
+    await sessions.settled();
+    await with_.clock.advance(0);
+    expect(types).toEqual(told);
+    await sessions.shutdown();
+  });
+});
+
 describe('a change that the client makes to its session', () => {
   it('a change that the client makes to its session notifies the dispatchers of other nodes with a live copy', async () => {
     const with_ = shared();
