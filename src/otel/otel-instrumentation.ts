@@ -113,9 +113,11 @@ export class OtelInstrumentation implements McpInstrumentation {
     const { context, trace, SpanKind } = this.#api;
     const ambient = context.active();
     const parent = this.#parentOf(info, ambient);
-    const [ofParent, ofAmbient] = [trace.getSpanContext(parent), trace.getSpanContext(ambient)];
+    const ofParent = trace.getSpanContext(parent);
+    const ofAmbient = trace.getSpanContext(ambient);
     const links = ofAmbient && ofParent?.spanId !== ofAmbient.spanId ? [{ context: ofAmbient }] : [];
-    const attributes = { ...this.#attributesOf(info), ...clientOf(currentMcpCall()?.request) };
+    const attributes = this.#attributesOf(info);
+    addClient(attributes, currentMcpCall()?.request);
     const span = this.#tracing.startSpan(
       spanNameOf(info.method, info.name),
       { kind: SpanKind.SERVER, attributes, links },
@@ -181,16 +183,17 @@ export class OtelInstrumentation implements McpInstrumentation {
       this.#options.recordArguments && method === 'tools/call'
         ? currentMcpCall()?.message.params?.['arguments']
         : undefined;
-    return {
+    const attributes: Attributes = {
       ...NETWORK,
       ...namedAttributes(method, name),
       [ATTR.METHOD]: shortened(method),
       [ATTR.PROTOCOL_VERSION]: revisionOf(protocolVersion),
-      ...(requestId !== undefined && { [ATTR.REQUEST_ID]: shortened(String(requestId)) }),
-      ...(sessionId !== undefined && { [ATTR.SESSION_ID]: sessionIdOf(sessionId, principal) }),
-      ...(uri !== undefined && { [ATTR.RESOURCE_URI]: shortened(uri) }),
-      ...(args !== undefined && { [ATTR.TOOL_ARGUMENTS]: textOf(args) }),
     };
+    if (requestId !== undefined) attributes[ATTR.REQUEST_ID] = shortened(String(requestId));
+    if (sessionId !== undefined) attributes[ATTR.SESSION_ID] = sessionIdOf(sessionId, principal);
+    if (uri !== undefined) attributes[ATTR.RESOURCE_URI] = shortened(uri);
+    if (args !== undefined) attributes[ATTR.TOOL_ARGUMENTS] = textOf(args);
+    return attributes;
   }
 
   get #tracing(): Tracer {
@@ -222,15 +225,16 @@ function lowCardinality(end: McpCallEnd, names: LabelNames): Attributes {
 }
 
 /**
- * Returns the address of the client, of Express' `Request` and Fastify's alike: behind a trusted proxy `ip` is the
+ * Adds the address of the client, of Express' `Request` and Fastify's alike: behind a trusted proxy `ip` is the
  * client, and the socket is not.
  */
-function clientOf(request: unknown): Attributes {
+function addClient(attributes: Attributes, request: unknown): void {
   const { ip, socket } = (request ?? {}) as { ip?: string; socket?: { remoteAddress?: string; remotePort?: number } };
   const address = ip ?? socket?.remoteAddress;
-  if (address === undefined) return {};
+  if (address === undefined) return;
+  attributes[ATTR.CLIENT_ADDRESS] = address;
   const port = address === socket?.remoteAddress ? socket.remotePort : undefined;
-  return { [ATTR.CLIENT_ADDRESS]: address, ...(port !== undefined && { [ATTR.CLIENT_PORT]: port }) };
+  if (port !== undefined) attributes[ATTR.CLIENT_PORT] = port;
 }
 
 function textOf(value: unknown): string {

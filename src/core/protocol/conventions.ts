@@ -69,11 +69,10 @@ export function sessionIdOf(sessionId: string, principal: string | undefined): s
 
 /** Returns the attributes of the tool or prompt that a method names. */
 export function namedAttributes(method: string, name: string | undefined): Record<string, string> {
-  const key = name !== undefined && Object.hasOwn(NAMED, method) ? NAMED[method]! : undefined;
-  return {
-    ...(key !== undefined && { [key]: shortened(name!) }),
-    ...(method === 'tools/call' && { [ATTR.OPERATION]: EXECUTE_TOOL }),
-  };
+  const attributes: Record<string, string> = {};
+  if (name !== undefined && Object.hasOwn(NAMED, method)) attributes[NAMED[method]!] = shortened(name);
+  if (method === 'tools/call') attributes[ATTR.OPERATION] = EXECUTE_TOOL;
+  return attributes;
 }
 
 /** Returns how a request ended, for its sender: each JSON-RPC error is an error. */
