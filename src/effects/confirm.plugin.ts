@@ -1,3 +1,4 @@
+import { lastly, type MaybePromise } from '../core/common/promises.js';
 import { HandlerCancelled } from '../core/calls/handler-signals.js';
 import { routeText } from '../core/calls/mcp-call.js';
 import type { McpContext, McpEntering } from '../core/calls/mcp-context.js';
@@ -10,7 +11,6 @@ import {
   McpPlugin,
   type McpRun,
   type McpRunHooks,
-  type Passed,
 } from '../core/plugins/mcp-plugin.js';
 import { ConfirmationPages, type McpConfirmation } from './mcp-confirmations.js';
 import { QuestionText } from './question-text.js';
@@ -85,12 +85,8 @@ class ConfirmedRound implements McpRunHooks {
   /** @param ask returns the result of a call that is not confirmed */
   constructor(private readonly ask: (args: unknown, context: McpContext) => Promise<object | undefined>) {}
 
-  async around(next: () => Promise<Passed>): Promise<Passed> {
-    try {
-      return await next();
-    } finally {
-      this.#over = true;
-    }
+  enclose<T>(inside: () => MaybePromise<T>): MaybePromise<T> {
+    return lastly(inside, () => (this.#over = true));
   }
 
   async entering({ validArguments, context }: McpEntering): Promise<object | undefined> {

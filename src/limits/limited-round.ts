@@ -1,5 +1,5 @@
 import type { ClockTimer, McpClock } from '../core/common/clock.js';
-import { deferred, type Deferred, isThenable, type MaybePromise, quiet, settle } from '../core/common/promises.js';
+import { deferred, type Deferred, isThenable, lastly, type MaybePromise, quiet } from '../core/common/promises.js';
 import { HandlerCancelled } from '../core/calls/handler-signals.js';
 import { McpHandlerTimeoutError } from '../core/handlers/handlers.errors.js';
 import type { McpRun, McpRunHooks } from '../core/plugins/mcp-plugin.js';
@@ -58,17 +58,7 @@ export class LimitedRound implements McpRunHooks {
   }
 
   enclose<T>(inside: () => MaybePromise<T>): MaybePromise<T> {
-    const value = settle(
-      inside,
-      (made) => {
-        this.#end();
-        return made;
-      },
-      (error) => {
-        this.#end();
-        throw error;
-      },
-    );
+    const value = lastly(inside, () => this.#end());
     if (!isThenable(value) || this.#leftMs === Infinity) return value;
     return new Promise((resolve, reject) => {
       this.#fail = reject;

@@ -9,7 +9,7 @@ describe('a call that may become a task', () => {
     const [made, work, settled] = [deferred<RunningTask | undefined>(), deferred<Passed>(), deferred<unknown>()];
     const run = { call: { state: 'open' }, isMarked: false };
     const call = new TaskCall(run as never, { make: () => made.promise } as never, { afterMs: Infinity } as never);
-    const answer = call.around(() => work.promise);
+    const answer = call.enclose(() => work.promise);
     await call.entering();
     const starting = call.start();
     const result = {} as Passed;

@@ -1,8 +1,8 @@
 import type { ClockTimer } from '../core/common/clock.js';
-import { quiet } from '../core/common/promises.js';
+import { type MaybePromise, quiet, settle } from '../core/common/promises.js';
 import type { McpTask, TaskPort } from '../core/calls/mcp-task.js';
 import { withoutUrlRequired } from '../core/protocol/spec.js';
-import type { McpRun, McpRunHooks, Passed } from '../core/plugins/mcp-plugin.js';
+import type { McpRun, McpRunHooks } from '../core/plugins/mcp-plugin.js';
 import { McpError, RefusedCall } from '../core/protocol/errors.js';
 import type { RunningTask, TaskNode, TaskOutcome } from './running-task.js';
 import type { ToolTask } from './tool-task.js';
@@ -30,19 +30,24 @@ export class TaskCall implements McpRunHooks, TaskPort {
     run.call.taskPort = this;
   }
 
-  around(next: () => Promise<Passed>): Promise<Passed> {
-    const work = next();
-    const over = (outcome: TaskOutcome): void => {
-      // A task that is being stored is not wanted any more. One that was stored in this turn may not be known here yet.
-      this.#settle('ordinary');
-      if (this.#making) void quiet(this.#making.then((task) => task?.settle(outcome)));
-    };
-    // It is over before the call is answered with the result.
-    work.then(
-      (value) => over({ status: 'fulfilled', value }),
-      (reason: unknown) => over({ status: 'rejected', reason: withoutUrlRequired(reason) }),
+  enclose<T>(inside: () => MaybePromise<T>): MaybePromise<T> {
+    return settle(
+      inside,
+      (value) => {
+        this.#over({ status: 'fulfilled', value: value as object });
+        return value;
+      },
+      (reason) => {
+        this.#over({ status: 'rejected', reason: withoutUrlRequired(reason) });
+        throw reason;
+      },
     );
-    return work;
+  }
+
+  #over(outcome: TaskOutcome): void {
+    // A task that is being stored is not wanted any more. One that was stored in this turn may not be known here yet.
+    this.#settle('ordinary');
+    if (this.#making) void quiet(this.#making.then((task) => task?.settle(outcome)));
   }
 
   entering(): Promise<void> | undefined {

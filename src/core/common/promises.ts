@@ -83,6 +83,21 @@ export function settle<T, R>(
   return isThenable(value) ? Promise.resolve(value).then(fulfilled, rejected) : fulfilled(value);
 }
 
+/** Runs a function, and `over` when it has returned or thrown, or its promise has settled. */
+export function lastly<T>(run: () => T | PromiseLike<T>, over: () => void): MaybePromise<T> {
+  return settle(
+    run,
+    (value) => {
+      over();
+      return value;
+    },
+    (error) => {
+      over();
+      throw error;
+    },
+  );
+}
+
 /** Waits for `task`, but not longer than `limitMs`. @returns whether it was done in time */
 export async function within(task: Promise<unknown>, limitMs: number, clock: McpClock): Promise<boolean> {
   let over!: () => void;
