@@ -38,7 +38,7 @@ const SECONDS: Readonly<Record<WorkName, readonly [quick: number, full: number]>
   call: [18, 35],
   'modern-call': [13, 28],
   progress: [13, 24],
-  lifecycle: [16, 30],
+  lifecycle: [22, 48],
   'session-memory': [11, 15],
   'stream-memory': [17, 28],
   notify: [16, 34],
@@ -47,7 +47,7 @@ const SECONDS: Readonly<Record<WorkName, readonly [quick: number, full: number]>
   nodes: [33, 65],
   jwt: [21, 35],
   list: [12, 25],
-  plugins: [20, 40],
+  plugins: [28, 62],
   start: [25, 50],
 };
 const [QUICK_ROUNDS, FULL_ROUNDS] = [8, 16];

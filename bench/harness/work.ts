@@ -218,11 +218,13 @@ export interface TimedWork {
   readonly warmUp: number;
   /** How often it is begun anew, in fresh processes; once if not said. */
   readonly times?: number;
+  /** How many times longer than others it takes to be warm; as long if not said. */
+  readonly warmth?: number;
   prepare(server: ServerProcess, subject: Subject): Promise<{ load: Load; close?: () => void }>;
 }
 
 /** A work whose price is CPU time: all subjects side by side. */
-export function timedWork({ name, title, env, step = 1, warmUp, times = 1, prepare }: TimedWork): Work {
+export function timedWork({ name, title, env, step = 1, warmUp, times = 1, warmth = 1, prepare }: TimedWork): Work {
   const run = async (plan: Plan): Promise<WorkResult[]> => {
     const subjects = able(name, plan);
     const servers = await Promise.all(subjects.map((subject) => startServer(subject, plan, env)));
@@ -233,7 +235,9 @@ export function timedWork({ name, title, env, step = 1, warmUp, times = 1, prepa
         const server = servers[at]!;
         loaded.push({ key: subject.name, servers: [server], ...size, ...(await prepare(server, subject)) });
       }
-      return [{ work: name, title, unit: 'µs', ...(await cpuTimes(loaded, plan)) }];
+      return [
+        { work: name, title, unit: 'µs', ...(await cpuTimes(loaded, { ...plan, warmMs: plan.warmMs * warmth })) },
+      ];
     } finally {
       for (const { close } of loaded) close?.();
       await Promise.all(servers.map((server) => server.stop()));

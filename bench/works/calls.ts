@@ -87,6 +87,7 @@ export const lifecycle = timedWork({
   title: 'initialize, initialized, DELETE',
   warmUp: 6_000,
   times: 2,
+  warmth: 3,
   prepare: async (server, { beginning }) => ({ load: lifecycles(server, beginning) }),
 });
 
