@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { MEBIBYTE, memoryAtRest } from '../../../test/support/memory.js';
 import { SENSITIVE_NAMES, SensitiveNames } from './sensitive-names.js';
 
 const names = new SensitiveNames(SENSITIVE_NAMES);
@@ -60,6 +61,16 @@ describe('sensitive names', () => {
       expect(names.withoutValues(text)).toBe(expected);
       expect(names.withoutValues(expected)).toBe(expected);
     }
+  });
+
+  it('sensitive names that are remembered keep no text in memory in which they were found', async () => {
+    const before = await memoryAtRest();
+    for (let call = 0; call < 40; call++) {
+      const text = `%zz-the-name-of-call-${call}=x ${String(call % 10).repeat(MEBIBYTE)}`;
+      expect(names.withoutValues(text.slice(0, 1_000))).toBe(text.slice(0, 1_000));
+      expect(names.has(text.slice(0, 30))).toBe(false);
+    }
+    expect((await memoryAtRest()) - before).toBeLessThan(10 * MEBIBYTE);
   });
 
   it('sensitive names are found in texts in linear time', () => {

@@ -56,7 +56,7 @@ export class SensitiveNames {
     isSensitive = this.#decide(name);
     // Clients choose names.
     if (this.#known.size === MOST_KNOWN) this.#known.clear();
-    this.#known.set(name, isSensitive);
+    this.#known.set(ownText(name), isSensitive);
     return isSensitive;
   }
 
@@ -123,6 +123,11 @@ function wordsOf(name: string): string {
     .toLowerCase()
     .replace(/[^\p{L}\p{N}]+/gu, '_');
   return `_${words}_`;
+}
+
+/** Copies a text: V8 keeps the whole text in memory for as long as a part of it is. */
+function ownText(part: string): string {
+  return JSON.parse(JSON.stringify(part)) as string;
 }
 
 function decoded(text: string): string {
