@@ -2,7 +2,7 @@ import { Subscription } from 'rxjs';
 import { activeTraceId } from '../core/common/active-trace.js';
 import { randomToken } from '../core/common/random-token.js';
 import { infoOf } from '../core/calls/call-info.js';
-import type { McpCall } from '../core/calls/mcp-call.js';
+import type { McpCall, McpSessionInfo } from '../core/calls/mcp-call.js';
 import type { McpCallEnd, McpCallInfo, McpRefusal } from '../core/calls/mcp-instrumentation.js';
 import type { McpHandlerTarget, McpTarget } from '../core/calls/mcp-target.js';
 import { safely } from '../core/plugins/call-hooks.js';
@@ -34,7 +34,7 @@ type RecordedClient = Pick<McpAuditRecord, 'clientName' | 'clientVersion' | 'ses
 /** Makes the records of one endpoint. */
 export class EndpointAudit implements McpEndpointPlugin {
   readonly sensitive: readonly string[];
-  /** The clients of sessions, which do not change. */
+  /** The clients of sessions in calls of their owners, which do not change. */
   readonly #clients = new WeakMap<object, RecordedClient>();
   #over = false;
 
@@ -118,16 +118,19 @@ export class EndpointAudit implements McpEndpointPlugin {
     return Object.freeze(record);
   }
 
-  #clientOf(info: McpCallInfo, session: object | undefined): RecordedClient {
-    const known = session && this.#clients.get(session);
+  #clientOf(info: McpCallInfo, session: McpSessionInfo | undefined): RecordedClient {
+    const { sessionId, principal } = info;
+    // A session guard of the app may let others use the session, and what is recorded of its id depends on the caller.
+    const own = session?.principal === principal ? session : undefined;
+    const known = own && this.#clients.get(own);
     if (known) return known;
-    const { clientInfo, sessionId, principal } = info;
+    const { clientInfo } = info;
     const client = {
       clientName: shortened(clientInfo.name),
       clientVersion: shortened(clientInfo.version),
       sessionId: sessionId === undefined ? undefined : sessionIdOf(sessionId, principal),
     };
-    if (session) this.#clients.set(session, client);
+    if (own) this.#clients.set(own, client);
     return client;
   }
 

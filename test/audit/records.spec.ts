@@ -1,11 +1,19 @@
-import { Module } from '@nestjs/common';
-import { McpStreamableModule, McpToolCaller } from 'nestjs-mcp-streamable';
+import { Injectable, Module } from '@nestjs/common';
+import { McpSessionGuard, McpStreamableModule, McpToolCaller } from 'nestjs-mcp-streamable';
 import { McpAuditModule } from 'nestjs-mcp-streamable/audit';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startFailure, TestApp, serverInfo } from '../support/app.js';
 import { ModernClient } from '../support/modern-client.js';
 import { as, Never } from '../support/users.js';
 import { AuditApp, PaymentTools, Records } from './audit-app.js';
+
+/** All callers may use a session whose id they know. */
+@Injectable()
+class ForAll extends McpSessionGuard {
+  protected override canAccess(): boolean {
+    return true;
+  }
+}
 
 describe('the audit of an endpoint', () => {
   let it_: AuditApp;
@@ -119,6 +127,18 @@ describe('the audit of an endpoint', () => {
     await (await client.call('refund', { order: 'A-1' })).text();
     expect(it_.records.all[0]!.sessionId).toMatch(/^sha256:/);
     expect(JSON.stringify(it_.records.all)).not.toContain(client.sessionId);
+  });
+
+  it('the audit of an endpoint has a hash instead of the id for the anonymous owner of a session that another caller used first', async () => {
+    const app = await it_.start({}, { sessionGuard: ForAll });
+    const owner = await app.client().initialize();
+    const staff = app.client(as('ann'));
+    staff.sessionId = owner.sessionId;
+    for (const client of [staff, owner]) await (await client.call('refund', { order: 'A-1' })).text();
+    expect(it_.records.all.map(({ principal, sessionId }) => [principal, sessionId])).toEqual([
+      ['ann', owner.sessionId],
+      [undefined, expect.stringMatching(/^sha256:/)],
+    ]);
   });
 
   it('the audit of an endpoint has cancelled calls, and those that the app itself makes', async () => {
