@@ -53,6 +53,7 @@ export const list = timedWork({
   title: `tools/list of ${LISTED.toLocaleString('en')} tools in a session`,
   env: { TOOLS: String(LISTED - 1) },
   warmUp: 160,
+  times: 2,
   prepare: async (server, subject) => {
     const sessions = await openSessionsOf(server, subject, SESSIONS);
     const check = listOf(LISTED);

@@ -61,7 +61,8 @@ const [PER_SECOND, CALL, CALL_REDIS, EVENT, EVENT_REDIS, ON_THE_WAY] = Object.ke
 
 export const nodes: Work = {
   name: 'nodes',
-  times: 2,
+  // How many events are one command differs from process to process.
+  times: 4,
   run: async (plan) => {
     if (plan.subjects.length > 0 && !plan.subjects.includes('ours-fastify')) return [];
     const redis = await SharedRedis.obtain('What nodes that share their sessions cost');
