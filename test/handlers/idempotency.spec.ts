@@ -824,7 +824,10 @@ describe('idempotent tools on several nodes', () => {
     const timers = clock.pending;
     const cancelled = new AbortController();
     const repeat = within(other, 'slow', args, cancelled.signal);
-    await eventually(() => expect(clock.pending).toBeGreaterThan(timers));
+    await eventually(() => {
+      expect(clock.pending).toBeGreaterThan(timers);
+      expect(other.store.running).toBe(0);
+    });
     cancelled.abort();
     await repeat;
     await eventually(() => expect(clock.pending).toBe(timers));
