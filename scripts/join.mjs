@@ -4,9 +4,8 @@
 import { cpSync, existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { rollup } from 'rollup';
-import { root } from './build.mjs';
+import { dist, root } from './build.mjs';
 
-const dist = join(root, 'dist');
 const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const entries = Object.values(exports).filter((entry) => typeof entry === 'object');
 /** An entry that loads less than this part of what the main entry loads gets by without the rest. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import { Subject, type Observable, type Observer } from 'rxjs';
 import type { McpClock, ClockTimer } from '../common/clock.js';
 import { IdleSubscription } from '../common/idle-subscription.js';
-import { isThenable, type MaybePromise } from '../common/promises.js';
+import { isThenable, lastly, type MaybePromise } from '../common/promises.js';
 import type { McpEventsReply, McpReply, PendingReply, StreamFlow } from '../calls/reply.js';
 import type { McpEvent } from '../protocol/events.js';
 import { VISIT_TYPE } from './edge/visit.js';
@@ -197,19 +197,13 @@ export class McpResponder {
   };
 }
 
-function whileOpen(raw: ServerResponse, exchange: PendingReply, reply: Promise<McpReply>): Promise<McpReply> {
+function whileOpen(raw: ServerResponse, exchange: PendingReply, reply: Promise<McpReply>): MaybePromise<McpReply> {
   // The response is watched: the request's own "close" comes when its body is read.
   const cancel = (): void => exchange.cancel();
   raw.on('close', cancel);
-  return reply.then(
-    (value) => {
-      raw.off('close', cancel);
-      return value;
-    },
-    (error: unknown) => {
-      raw.off('close', cancel);
-      throw error;
-    },
+  return lastly(
+    () => reply,
+    () => raw.off('close', cancel),
   );
 }
 

@@ -96,7 +96,7 @@ export class RedisSessionStore implements McpSessionStore {
         answer = await this.#index(at, scripts.claim, idle, unused, left, CLAIM_LEASE_MS);
       } catch (error) {
         if (claimed.length === 0) throw error;
-        // Those that were ended before must be returned; the next claim begins with another index.
+        // The claim returns the sessions that it has ended before; the next claim begins with another index.
         break;
       }
       const [idleBy, unusedBy, ...codes] = answer as [string, string, ...string[]];
